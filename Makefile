@@ -13,7 +13,7 @@ SEED := $(or $(SEED),$(shell date +%s))
 
 .PHONY: help
 help: ## List all targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-17s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -150,6 +150,28 @@ bench-extremes: $(READY) ## Measure the stream join alone: much state, a hot key
 .PHONY: bench-nary
 bench-nary: $(READY) ## Measure three streams on one key in one operator, beside a chain of two joins
 	$(BIN)/python -m endmark_benchmarks.measurements.nary_join $(ARGS)
+	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
+
+.PHONY: bench-three-streams
+bench-three-streams: $(READY) test-system ## Measure three streams from Kafka to Delta beside Spark's chain of two joins
+	@mkdir -p var
+	$(BIN)/python -m endmark_benchmarks three-streams --json $(ARGS) > var/three_streams.json
+	mv var/three_streams.json benchmarks/results/
+	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
+
+.PHONY: bench-lookup-alone
+bench-lookup-alone: $(READY) test-system ## Measure a lookup alone from Kafka to Delta beside the same in Spark
+	@mkdir -p var
+	$(BIN)/python -m endmark_benchmarks lookup-alone --json $(ARGS) > var/lookup_alone.json
+	mv var/lookup_alone.json benchmarks/results/
+	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
+
+.PHONY: bench-further-stage
+bench-further-stage: $(READY) test-system ## Measure the cost of a further stage: rates, latency, and where time goes
+	@mkdir -p var
+	$(BIN)/python -m endmark_benchmarks further-stage --json $(ARGS) > var/further_stage.json
+	mv var/further_stage.json benchmarks/results/
+	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
 .PHONY: bench-live-state
 bench-live-state: $(READY) ## Measure the time of a batch by live rows

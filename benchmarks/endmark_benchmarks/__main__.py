@@ -153,6 +153,64 @@ def pipeline(
 
 
 @app.command()
+def three_streams(
+    records: Annotated[int, typer.Option(min=3, help="In all topics.")] = 500_000,
+    batch_records: BatchRecords = 100_000,
+    rate: Annotated[float, typer.Option(min=1, help="Records for four hours of event time.")] = 20_000.0,
+    repeats: Repeats = 3,
+    recordings: Recordings = Path("var/bench"),
+    as_json: AsJson = False,
+) -> None:
+    """Join three streams on one key from Kafka to a Delta table, beside Spark's chain of two joins."""
+    from endmark_benchmarks.measurements.three_streams import ThreeStreamsOptions, measure
+
+    options = ThreeStreamsOptions(records, batch_records, rate, repeats, recordings)
+    _show(measure(options, say), as_json=as_json)
+
+
+@app.command()
+def lookup_alone(
+    records: Records = 1_500_000,
+    batch_records: BatchRecords = 150_000,
+    sellers: Sellers = 500_000,
+    rate: Rate = 20_000.0,
+    repeats: Repeats = 3,
+    recordings: Recordings = Path("var/bench"),
+    as_json: AsJson = False,
+) -> None:
+    """Look the auction's bids up from Kafka to a Delta table, beside the same in Spark."""
+    from endmark_benchmarks.measurements.lookup_alone import measure
+    from endmark_benchmarks.measurements.pipeline import PipelineOptions
+
+    options = PipelineOptions(records, batch_records, sellers, rate, repeats, recordings)
+    _show(measure(options, say), as_json=as_json)
+
+
+@app.command()
+def further_stage(
+    records: Records = 600_000,
+    batch_records: BatchRecords = 100_000,
+    sellers: Sellers = 50_000,
+    rate: Rate = 20_000.0,
+    repeats: Repeats = 3,
+    fed: Annotated[float, typer.Option(min=1, help="Records a second, for the latency.")] = 10_000.0,
+    warm_seconds: Annotated[float, typer.Option(min=0, help="Fed before latency is measured.")] = 12.0,
+    seconds: Annotated[float, typer.Option(min=1, help="Fed while latency is measured.")] = 15.0,
+    trigger_seconds: Annotated[float, typer.Option(min=0, help="Least time between batch starts.")] = 1.0,
+    latency_repeats: Annotated[int, typer.Option(min=1, help="Runs of each job for its latency.")] = 2,
+    recordings: Recordings = Path("var/bench"),
+    as_json: AsJson = False,
+) -> None:
+    """Run the auction with groups by the join's key, and by another one in a further stage."""
+    from endmark_benchmarks.measurements.further_stage import FurtherStageOptions, measure
+    from endmark_benchmarks.measurements.pipeline import PipelineOptions
+
+    rates = PipelineOptions(records, batch_records, sellers, rate, repeats, recordings)
+    options = FurtherStageOptions(rates, fed, warm_seconds, seconds, trigger_seconds, latency_repeats)
+    _show(measure(options, say), as_json=as_json)
+
+
+@app.command()
 def recovery(
     records: Records = 1_500_000,
     batch_records: BatchRecords = 20_000,

@@ -55,6 +55,7 @@ CATALOGUE: dict[str, str] = {
     "lookup_waiting_time_seconds": "When the oldest pending, parked or held row came, in Unix seconds.",
     "lookup_cache_age_seconds": "Age of the oldest answer that any cache of the relation gives.",
     "join_results_total": "Rows the stream join put out; without a join, rows that passed the lookups.",
+    "join_null_key_rows_total": "Results of a join without a key in the next stage, which are dropped.",
     "join_failed_pairs_total": "Pairs on which the condition of the join failed, so they are no results.",
     "join_inserted_rows_total": "Rows that entered join state.",
     "join_dropped_rows_total": "Rows not stored because other streams had closed their key.",

@@ -130,6 +130,43 @@ def test_the_whole_pipeline_is_compared_with_sparks_own(bench: Callable[..., dic
     assert {"parse", "pack", "lookup", "probe"} <= set(report["shares"]["python"])
 
 
+def test_three_streams_are_compared_with_sparks_chain(bench: Callable[..., dict[str, Any]]) -> None:
+    """All gave the same results, or there would be no report."""
+    report = bench("three-streams", "--records=6000", "--batch-records=2000", "--rate=500", "--repeats=1")
+
+    assert report["options"]["results"] > 800
+    [cell] = report["cells"]
+    assert list(cell["contenders"]) == ["endmark", "spark-rocksdb", "spark-heap"]
+    assert all(each["median"] > 0 for each in cell["contenders"].values())
+    assert {"parse", "pack", "probe"} <= set(report["shares"]["python"])
+
+
+def test_a_lookup_alone_is_compared_with_sparks(bench: Callable[..., dict[str, Any]]) -> None:
+    """All gave the same results, or there would be no report."""
+    report = bench("lookup-alone", "--batch-records=1000", *RECORDED)
+
+    assert report["options"]["results"] > 1_000
+    [cell] = report["cells"]
+    assert list(cell["contenders"]) == ["endmark", "spark-in-list", "spark-full-read"]
+    assert all(each["median"] > 0 for each in cell["contenders"].values())
+    assert {"parse", "lookup"} <= set(report["shares"]["python"])
+
+
+def test_a_further_stage_has_its_cost(bench: Callable[..., dict[str, Any]]) -> None:
+    """Both gave the same results and groups, or there would be no report."""
+    fed = ("--fed=500", "--warm-seconds=3", "--seconds=3", "--latency-repeats=1")
+    report = bench("further-stage", "--batch-records=1000", *RECORDED, *fed)
+
+    [cell] = report["cells"]
+    assert list(cell["contenders"]) == list(report["latency"]) == ["one stage", "two stages"]
+    for load in report["latency"].values():
+        assert 0 < load["seconds"]["p50"] <= load["seconds"]["p99"]
+        assert load["results"] > 100
+    for spent in report["seconds"].values():
+        assert spent["wall"]["tasks"] > 0
+        assert {"parse", "probe", "aggregate"} <= set(spent["python"])
+
+
 def test_a_job_is_timed_from_its_start_and_from_its_kill(bench: Callable[..., dict[str, Any]]) -> None:
     report = bench("recovery", "--batch-records=500", "--batches=1", *RECORDED)
 

@@ -22,9 +22,10 @@ from cluster.standalone import Cluster
 from endmark_benchmarks.contenders.job import Job
 from endmark_benchmarks.harness.contest import Digest, Rates, interleaved
 from endmark_benchmarks.harness.delta import digests
+from endmark_benchmarks.harness.job_contest import BatchTime, rate, samples_of
 from endmark_benchmarks.harness.origin import origin
-from endmark_benchmarks.measurements.pipeline import BatchTime, rate, samples_of
-from endmark_benchmarks.workloads.auction import MEASURED, Recorded, Servers, running, workload
+from endmark_benchmarks.workloads.auction import MEASURED, recorded, workload
+from endmark_benchmarks.workloads.recorded import Servers, running
 from support.cluster_page import RATES, RESULTS, write_page
 
 RECORDINGS = Path(__file__).parents[2] / "var" / "bench"
@@ -41,11 +42,12 @@ def measure(cluster: Cluster, servers: Servers, directory: Path) -> dict[str, An
     for repeat, executors in interleaved((1, 2), REPEATS):
         job = Job(directory / f"{repeat}-{executors}", servers)
         job.directory.mkdir()
-        more = ["--available-now", *MEASURED, f"--set=batch.records={BATCH_RECORDS}", "--set=batch.every=0s"]
+        settings = [*MEASURED.settings, f"batch.records={BATCH_RECORDS}", "batch.every=0s"]
+        more = ["--available-now", *(f"--set={setting}" for setting in settings)]
         process = cluster.submit(*arguments(servers.bootstrap, job.directory, *more), executors=executors)
         process.wait_done(_SECONDS)
         rates[executors].append(rate(BatchTime.of(each) for each in samples_of(job)))
-        found = digests(servers.pipeline, job.warehouse)
+        found = digests(job.pipeline, job.warehouse)
         expected = expected or found
         assert found == expected, f"{executors} executors: {found}, and not {expected}"
         print(f"{executors} executors: {rates[executors][-1]:,.0f} records/s", flush=True)
@@ -64,7 +66,7 @@ def main() -> None:
     def say(text: str) -> None:
         print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
-    with running(Recorded.of(RECORDINGS, FEED), say) as servers, tempfile.TemporaryDirectory() as scratch:
+    with running(recorded(RECORDINGS, FEED), say) as servers, tempfile.TemporaryDirectory() as scratch:
         report = {**origin(), "options": {"records": FEED.ticks, "batch_records": BATCH_RECORDS}}
         os.environ["ENDMARK_RELATION_URL"] = servers.relation_url
         with Cluster(Path(scratch), package.resolve()) as cluster:

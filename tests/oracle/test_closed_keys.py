@@ -137,6 +137,22 @@ def test_dense_dates_and_booleans_are_ranges(tmp_path: Path) -> None:
         assert shares.closed(values) == set(values)
 
 
+def test_forgotten_ranges_are_open_however_many_keys_are_asked(tmp_path: Path) -> None:
+    shares = Shares(1, pa.int64(), tmp_path, placed=False)
+    kept, forgotten = [], []
+    for number in range(20):
+        values = list(range(1000 * number, 1000 * number + 5))
+        old = number % 3 == 0
+        (forgotten if old else kept).extend(values)
+        shares.close(pa.array(values), [0] * 5, range(5 * number, 5 * number + 5), time=0 if old else 10)
+    assert max(segment.rows for segment in shares.parts[0].ranges.ranges.segments) > 1
+    shares.parts[0].expire(5)
+    assert shares.closed(range(20_000)) == set(kept)
+    assert [shares.closed([value]) for value in kept + forgotten] == [{key} for key in kept] + [set()] * len(
+        forgotten
+    )
+
+
 KEYS = st.integers(-6, 30)
 
 

@@ -13,18 +13,18 @@ import pyarrow as pa
 
 from endmark.engine import channels
 from endmark.engine.bucket.lookup_levels import lookup_places
-from endmark.engine.bucket.lookup_plan import lookup_plan
-from endmark.engine.bucket.plan import BucketPlan
+from endmark.engine.bucket.lookup_plan import LookupPlan, lookup_plan
 from endmark.engine.bucket.task import BucketTask
 from endmark.engine.channels import Buckets
 from endmark.engine.groups.stage import GroupStage
 from endmark.engine.groups.task import GroupTask
 from endmark.engine.ingest.control_rows import ControlPlan
 from endmark.engine.ingest.ingest import Ingest
-from endmark.engine.streams import arrow_schema, stream_plans
+from endmark.engine.stages import StagePlan, stage_plans
+from endmark.engine.streams import StreamPlan, arrow_schema, stream_plans
 from endmark.metrics import sample
 from endmark.operators.stream_join.announce import aligned
-from endmark.pipeline import Pipeline, Relation
+from endmark.pipeline import Lookup, Pipeline, Relation
 from endmark.pipeline.tables import deleted_role, step_of
 from endmark.relation.contract import PagedRelation
 from endmark.spark.tables import targets
@@ -36,6 +36,7 @@ LABELS = (3, 5, 6, 9, 12)
 BUCKETS = Buckets(LABELS[:2])
 # Topic, partition, offset, value and timestamp in milliseconds.
 Located = tuple[str, int, int, bytes | None, int]
+Blob = tuple[int, str, bytes]  # a packed row: the label of a bucket, the channel and the bytes
 Tables = dict[str, list[dict[str, Any]]]
 KAFKA = pa.schema(
     [
@@ -68,9 +69,8 @@ class BucketTasks:
 
     `relation` are rows of the one that `others` does not name, or where it is; `others` are by their name.
     `reports` are what the last batch told of itself, as the sink gets them, and `patterns` those that it
-    announced. `partitions` are counted by
-    topic, unless each has as many. `group_buckets` are those of a
-    second stage.
+    announced. `partitions` are counted by topic, unless each has as many. `group_buckets` are those of a
+    stage of groups.
     """
 
     def __init__(
@@ -88,37 +88,43 @@ class BucketTasks:
         counts = dict.fromkeys(topics, partitions) if isinstance(partitions, int) else dict(partitions)
         self._buckets = Buckets(LABELS[:buckets])
         streams = stream_plans(pipeline, counts)
-        lookups, places = [], lookup_places(pipeline)
-        for declared in pipeline.lookups:
-            rows, stream = others.get(declared.relation, relation), pipeline.stream_of(declared.relation)
+        places = lookup_places(pipeline)
+
+        def looking(declared: Lookup, stream: StreamPlan) -> LookupPlan:
+            rows = others.get(declared.relation, relation)
             reader: PagedRelation
+            page_rows = declared.page_rows
             if isinstance(rows, Iterable):
                 reader, page_rows = relation_in_memory(pipeline.relations[declared.relation], rows), 2
             else:
-                reader, page_rows = rows, declared.page_rows
-            lookups.append(
-                lookup_plan(
-                    declared,
-                    places[declared.relation],
-                    streams[stream],
-                    buckets,
-                    reader,
-                    reader.directory(page_rows),
-                    nullcontext,
-                    cache_name=str(directory),
-                )
+                reader = rows
+            return lookup_plan(
+                declared,
+                places[declared.relation],
+                stream,
+                buckets,
+                reader,
+                reader.directory(page_rows),
+                nullcontext,
+                cache_name=str(directory),
             )
-        self.plan = BucketPlan.of(pipeline, streams, lookups, buckets, full_batch)
+
+        groups = Buckets(LABELS[-group_buckets:])
+        stages = stage_plans(pipeline, streams, looking, self._buckets, groups, full_batch)
+        self._store = SegmentStore(MemoryBlobs(), directory)
+        self._stages = [StageTasks(stage, self._buckets, self._store) for stage in stages]
+        self.plans = stages
+        self.plan = stages[0].bucket
         tables = targets(pipeline, directory)
         self._schemas = {table.channel: table.brought for table in tables}
         self._schemas |= {
             table.deleted_channel: table.deleted_schema for table in tables if table.deleted_channel
         }
-        stage = GroupStage.of(pipeline, buckets, Buckets(LABELS[-group_buckets:]))
-        self._groups = None if stage is None else GroupTasks(stage, directory)
+        if pipeline.shows_results:
+            self._schemas.setdefault(channels.RESULTS, arrow_schema(dict(pipeline.result_columns())))
+        last = stages[-1].onward
+        self._groups = GroupTasks(last, directory) if isinstance(last, GroupStage) else None
         self._batches = 0
-        self._store = SegmentStore(MemoryBlobs(), directory)
-        self._tasks = {label: BucketTask(self.plan, self._store, None) for label in self._buckets.labels}
         self._ingest = Ingest(streams, self._buckets, ControlPlan.of(pipeline))
         self.reports: list[dict[str, Any]] = []
         self.patterns: list[dict[str, Any]] = []
@@ -129,7 +135,7 @@ class BucketTasks:
 
     def tell(self, channel: str, blob: bytes) -> None:
         """Give each bucket a batch of one blob."""
-        for task in self._tasks.values():
+        for task in self._stages[0].tasks.values():
             for _ in task.run([(channel, blob)]):
                 pass
 
@@ -158,17 +164,34 @@ class BucketTasks:
 
     def _run(self, packed: list[dict[str, Any]]) -> Iterator[tuple[str, bytes]]:
         """Run the stages; yield what comes to the sink."""
-        handed_over: list[tuple[int, str, bytes]] = []
-        for label, task in self._tasks.items():
-            self._tasks[label] = BucketTask(self.plan, self._store, task.snapshot())
-            mine = [(row["channel"], row["blob"]) for row in packed if row["bucket"] == label]
-            output = self._tasks[label].run(mine)
-            if self._groups is None:
-                yield from output
-            else:
-                handed_over += self._groups.stage.hand_over(label, output)
+        blobs: list[Blob] = [(row["bucket"], row["channel"], row["blob"]) for row in packed]
+        for stage in self._stages:
+            blobs = list(stage.run(blobs))
         if self._groups is not None:
-            yield from self._groups.run(handed_over)
+            yield from self._groups.run(blobs)
+        else:
+            yield from ((channel, blob) for _, channel, blob in blobs)
+
+
+class StageTasks:
+    """One task for each bucket of a stage, restored from its snapshot before every batch."""
+
+    def __init__(self, plan: StagePlan, buckets: Buckets, store: SegmentStore) -> None:
+        self._plan = plan
+        self._store = store
+        self.tasks = {label: BucketTask(plan.bucket, store, None) for label in buckets.labels}
+
+    def run(self, packed: list[Blob]) -> Iterator[Blob]:
+        """Run one batch; yield what comes to the next stage, or to the sink."""
+        for label, task in self.tasks.items():
+            self.tasks[label] = BucketTask(self._plan.bucket, self._store, task.snapshot())
+            output = self.tasks[label].run((channel, blob) for to, channel, blob in packed if to == label)
+            if self._plan.onward is None:
+                for channel, blob in output:
+                    assert isinstance(blob, bytes)
+                    yield label, channel, blob
+            else:
+                yield from self._plan.onward.hand_over(label, output)
 
 
 def pauses(tasks: BucketTasks) -> Iterator[Tables]:
@@ -181,7 +204,7 @@ def pauses(tasks: BucketTasks) -> Iterator[Tables]:
 
 
 class GroupTasks:
-    """One task for each bucket of the second stage, restored from its snapshot before every batch."""
+    """One task for each bucket of a stage of groups, restored from its snapshot before every batch."""
 
     def __init__(self, stage: GroupStage, directory: Path) -> None:
         self.stage = stage
@@ -190,7 +213,7 @@ class GroupTasks:
 
     def run(self, packed: list[tuple[int, str, bytes]]) -> Iterator[tuple[str, bytes]]:
         """Run one batch; yield what comes to the sink. A bucket without a blob does not run."""
-        # What is for the sink may have a label that only the first stage has.
+        # What is for the sink may have a label that only the stages before have.
         labels = dict.fromkeys([*self._snapshots, *(label for label, _, _ in packed)])
         for label in labels:
             mine = [(channel, blob) for bucket, channel, blob in packed if bucket == label]

@@ -1,4 +1,4 @@
-"""`endmark run` on the auction, as a process of its own that is watched from outside."""
+"""`endmark run` on a pipeline, as a process of its own that is watched from outside."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from endmark.control.database import FinishedBatch
-    from endmark_benchmarks.workloads.auction import Servers
+    from endmark.pipeline import Pipeline
+    from endmark_benchmarks.workloads.measured import Measured
+    from endmark_benchmarks.workloads.recorded import Servers
 
 DEADLINE_SECONDS = 300.0
 _ALL = 1_000_000
@@ -31,11 +33,18 @@ class Job:
     """The place of a job: its tables, checkpoint, ops database and logs are below one directory.
 
     Args:
-        servers: what it reads from.
+        directory: the directory.
+        servers: the servers that it reads from.
+        measured: its pipeline, and the settings of this.
     """
 
     directory: Path
     servers: Servers
+    measured: Measured = MEASURED
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return self.measured.load(self.servers.relation_url)
 
     @property
     def warehouse(self) -> Path:
@@ -47,11 +56,12 @@ class Job:
         os.environ["ENDMARK_RELATION_URL"] = self.servers.relation_url
         command = [
             *(sys.executable, "-m", "endmark.cli", "run", "--json"),
+            str(self.measured.file),
             f"--bootstrap={self.servers.bootstrap}",
             f"--warehouse={self.warehouse}",
             f"--checkpoint={self.directory / 'checkpoint'}",
             f"--ops-url={self.ops_url}",
-            *MEASURED,
+            *(f"--set={setting}" for setting in self.measured.settings),
             *options,
         ]
         log = self.directory / f"job-{len(list(self.directory.glob('job-*.log')))}.log"
@@ -60,7 +70,7 @@ class Job:
     def batches(self) -> list[FinishedBatch]:
         """Return the job's batches as it has reported them, the oldest first."""
         with closing(OpsDatabase(self.ops_url)) as ops:
-            return list(ops.batches_after(self.servers.pipeline.name, -1, _ALL))
+            return list(ops.batches_after(self.pipeline.name, -1, _ALL))
 
     @property
     def ops_url(self) -> str:

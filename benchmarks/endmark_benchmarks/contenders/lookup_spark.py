@@ -57,6 +57,12 @@ class Jdbc:
             self._url, self._table, column=self._key, **options, properties=self._properties
         )
 
+    def largest_key(self) -> int:
+        """The largest key of R, which counts from 1 on: the number of its rows."""
+        largest = f"(SELECT MAX({self._key}) AS largest FROM {self._table}) AS keys_of_r"  # noqa: S608
+        [found] = self._spark.read.jdbc(self._url, largest, properties=self._properties).collect()
+        return int(found.largest)
+
     def of_keys(self, keys: list[int]) -> DataFrame:
         """The rows of some keys, `KEYS_AT_ONCE` of them a statement and a task."""
         lists = [keys[at : at + KEYS_AT_ONCE] for at in range(0, len(keys), KEYS_AT_ONCE)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812
 
-from endmark.spark.session import start_session
+from endmark.spark.session import STATE_FORMAT, start_session
 from endmark_benchmarks.harness.contest import Digest, DisagreementError
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 CORES = 2
+ON_HEAP = "spark-heap"  # the contender whose state is on the heap
+_HEAP = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 _MOST_BATCHES = 10_000
 
 
@@ -54,6 +56,12 @@ def session(contender: str, jars: list[str], driver_memory: str) -> SparkSession
     # Else a query forgets what it told of all batches but the last hundred.
     session.conf.set("spark.sql.streaming.numRecentProgressUpdates", _MOST_BATCHES)
     return session
+
+
+def keep_state_on_heap(spark: SparkSession) -> None:
+    """Have Spark's own operators keep their state on the heap instead of in RocksDB."""
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", _HEAP)
+    spark.conf.set(STATE_FORMAT, "1")  # the heap's state knows no other
 
 
 def files(spark: SparkSession, directory: Path, ddl: str, per_batch: int) -> DataFrame:

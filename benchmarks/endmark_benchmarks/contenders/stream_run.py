@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812
 
 from endmark.spark.dataframe import stream_join
-from endmark.spark.session import STATE_FORMAT
 from endmark_benchmarks.contenders import query
 from endmark_benchmarks.harness.contest import Digest
 from endmark_benchmarks.workloads.stream_input import STREAM_DDL, WINDOW_SECONDS, figures_of
@@ -54,18 +53,16 @@ def native(a: DataFrame, b: DataFrame) -> DataFrame:
 WAYS: dict[str, Callable[[DataFrame, DataFrame], DataFrame]] = {
     "endmark": ours,
     "spark-rocksdb": native,
-    "spark-heap": native,
+    query.ON_HEAP: native,
 }
-_IN_HEAP = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 _FIGURES = figures_of("unix_micros(left_ts)", "unix_micros(right_ts)")
 
 
 def main() -> None:
     task: dict[str, Any] = json.load(sys.stdin)
     spark = query.session(task["contender"], task["jars"], driver_memory="6g")
-    if task["contender"] == "spark-heap":
-        spark.conf.set("spark.sql.streaming.stateStore.providerClass", _IN_HEAP)
-        spark.conf.set(STATE_FORMAT, "1")  # the heap's state knows no other
+    if task["contender"] == query.ON_HEAP:
+        query.keep_state_on_heap(spark)
     with tempfile.TemporaryDirectory(prefix="endmark-bench-") as work:
         a, b = (
             query.files(spark, Path(task["directory"]) / stream, STREAM_DDL, task["files_per_batch"])

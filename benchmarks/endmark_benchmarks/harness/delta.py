@@ -26,12 +26,12 @@ FROM (SELECT hash({columns}) AS code FROM ({rows}))
 
 
 def digests(pipeline: Pipeline, warehouse: Path) -> list[Digest]:
-    """Return the digests of the auction's results and of its groups."""
+    """Return the digest of a pipeline's results and, if it has groups, of the auction's groups."""
     tables = pipeline.directories
-    return [
-        _digest(warehouse / tables["results"], "SELECT * FROM {}", list(pipeline.result_columns())),
-        _digest(warehouse / tables["groups"], _GROUPS, list(pipeline.group_columns())),
-    ]
+    found = [_digest(warehouse / tables["results"], "SELECT * FROM {}", list(pipeline.result_columns()))]
+    if "groups" in tables:
+        found.append(_digest(warehouse / tables["groups"], _GROUPS, list(pipeline.group_columns())))
+    return found
 
 
 class Commit(NamedTuple):

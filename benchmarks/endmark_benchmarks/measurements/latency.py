@@ -29,8 +29,9 @@ from endmark_benchmarks.harness.contest import in_process
 from endmark_benchmarks.harness.delta import commits
 from endmark_benchmarks.harness.highest_rate import STEPS, WARM_UP, bound, highest, step
 from endmark_benchmarks.harness.origin import origin
-from endmark_benchmarks.workloads.auction import PARTITIONS, SERVER_MEMORY, Servers
+from endmark_benchmarks.workloads.auction import MEASURED, PARTITIONS
 from endmark_benchmarks.workloads.lookup_input import in_memory
+from endmark_benchmarks.workloads.recorded import SERVER_MEMORY, Servers
 from endmark_benchmarks.workloads.recorded_feed import Fed, Phase, RecordedFeed
 from endmark_feed.message import BIDS, EPOCH, ITEMS
 from endmark_feed.producer import create_topics
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from endmark.embedded.process import ManagedProcess
     from endmark_benchmarks.harness.delta import Commit
     from endmark_benchmarks.harness.highest_rate import Step
+    from endmark_benchmarks.workloads.measured import Measured
 
 PERCENTILES = (50, 95, 99)
 _POLL_SECONDS = 0.25
@@ -97,10 +99,7 @@ def measure(options: LatencyOptions, say: Callable[[str], None]) -> dict[str, An
     """
     report: dict[str, Any] = {"bench": "latency", **origin()}
     local_jars(say)
-    feed = options.feed
-    if not feed.directory.exists():
-        say(f"recording {feed.seconds * feed.rate:,.0f} records in {feed.directory}")
-        feed.make()
+    record(options.feed, say)
     most = options.highest
     if most is None:
         steps = _searched(options, say)
@@ -111,11 +110,18 @@ def measure(options: LatencyOptions, say: Callable[[str], None]) -> dict[str, An
     report["options"] = settings | {"highest": most}
     report["loads"] = []
     for share in options.shares:
-        load = _measured(options, most * share / 100)
+        load = load_of(MEASURED, options, most * share / 100)
         report["loads"].append({"share": share, **load})
         said = ", ".join(f"p{each} {load['seconds'][f'p{each}']:.2f} s" for each in PERCENTILES)
         say(f"{share:g} %: {said}, the feed at most {load['feed_behind']:.2f} s behind")
     return report
+
+
+def record(feed: RecordedFeed, say: Callable[[str], None]) -> None:
+    """Make a feed that is not there."""
+    if not feed.directory.exists():
+        say(f"recording {feed.seconds * feed.rate:,.0f} records in {feed.directory}")
+        feed.make()
 
 
 @dataclass(frozen=True)
@@ -136,15 +142,15 @@ class _Running:
 
 
 @contextmanager
-def _running(options: LatencyOptions) -> Iterator[_Running]:
-    """A new job on empty topics."""
+def _running(measured: Measured, options: LatencyOptions) -> Iterator[_Running]:
+    """A new job of a pipeline, on the auction's empty topics."""
     with tempfile.TemporaryDirectory(prefix="endmark-bench-") as directory:
         work = Path(directory)
         broker, database = Broker(work / "broker"), MariaDb(work / "mariadb", memory=SERVER_MEMORY)
         with broker, database:
             seed_relation(database.url, options.sellers, seed=1)
             create_topics(broker.bootstrap, {ITEMS: PARTITIONS.items, BIDS: PARTITIONS.bids})
-            job = Job(work, Servers(broker.bootstrap, database.url))
+            job = Job(work, Servers(broker.bootstrap, database.url), measured)
             with job.start(f"--set=batch.every={options.trigger_seconds}s") as process:
                 found = _Running(job, process)
                 found.wait(lambda: {"event": "running"} in json_lines(process.log))
@@ -152,7 +158,7 @@ def _running(options: LatencyOptions) -> Iterator[_Running]:
 
 
 def _searched(options: LatencyOptions, say: Callable[[str], None]) -> list[Step]:
-    with _running(options) as running:
+    with _running(MEASURED, options) as running:
         _, *phases = running.fed(options.feed, (WARM_UP, *STEPS))
         batches = running.job.batches()
     steps = [step(phase, options.rate, batches) for phase in phases]
@@ -163,13 +169,23 @@ def _searched(options: LatencyOptions, say: Callable[[str], None]) -> list[Step]
     return steps
 
 
-def _measured(options: LatencyOptions, rate: float) -> dict[str, Any]:
-    with _running(options) as running:
+def load_of(measured: Measured, options: LatencyOptions, rate: float) -> dict[str, Any]:
+    """Feed a new job at a rate, and return the latency of its results.
+
+    Args:
+        measured: the pipeline, with the streams and the results of the auction.
+        options: the options of the measurement; its shares do not matter here.
+        rate: records a second.
+
+    Raises:
+        EndmarkError: the job ended by itself, or nothing came out.
+    """
+    with _running(measured, options) as running:
         [fed] = running.fed(options.feed, [Phase(rate, options.warm_seconds + options.seconds)])
-        job, servers = running.job, running.job.servers
+        job, pipeline = running.job, running.job.pipeline
         with closing(OpsDatabase(job.ops_url)) as ops:
-            running.wait(lambda: caught_up(ops, servers.pipeline.name, servers.bootstrap))
-        versions = commits(job.warehouse / servers.pipeline.directories["results"])
+            running.wait(lambda: caught_up(ops, pipeline.name, job.servers.bootstrap))
+        versions = commits(job.warehouse / pipeline.directories["results"])
         found = _latencies(versions, fed.began, options.warm_seconds, rate / options.rate)
     return {
         "rate": rate,

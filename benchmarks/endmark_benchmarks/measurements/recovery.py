@@ -19,14 +19,15 @@ from endmark.spark.class_archive import local_jars
 from endmark_benchmarks.contenders.job import Job, wait_until
 from endmark_benchmarks.harness.delta import commits
 from endmark_benchmarks.harness.origin import origin
-from endmark_benchmarks.workloads import auction
-from endmark_benchmarks.workloads.auction import Recorded, workload
+from endmark_benchmarks.workloads.auction import recorded, workload
+from endmark_benchmarks.workloads.recorded import running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from endmark.control.database import FinishedBatch
     from endmark.embedded.process import ManagedProcess
+    from endmark_benchmarks.workloads.recorded import Recorded
 
 # What a job says when a stage of its start is over, by how it begins.
 STAGES = {
@@ -66,7 +67,7 @@ class RecoveryOptions:
 
     @property
     def recorded(self) -> Recorded:
-        return Recorded.of(self.directory, workload(self.records / self.rate, self.rate, self.sellers))
+        return recorded(self.directory, workload(self.records / self.rate, self.rate, self.sellers))
 
 
 def measure(options: RecoveryOptions, say: Callable[[str], None]) -> dict[str, Any]:
@@ -79,7 +80,7 @@ def measure(options: RecoveryOptions, say: Callable[[str], None]) -> dict[str, A
     report: dict[str, Any] = {"bench": "recovery", **origin(), "options": said}
     local_jars(say)
     runs: dict[str, list[dict[str, float]]] = {"start": [], "kill -9": []}
-    with auction.running(options.recorded, say) as servers:
+    with running(options.recorded, say) as servers:
         for repeat in range(options.repeats):
             with tempfile.TemporaryDirectory(prefix="endmark-bench-") as work:
                 job = Job(Path(work), servers)
@@ -109,7 +110,7 @@ def _let_run(job: Job, process: ManagedProcess, batches: int) -> None:
 
 def _first_output(job: Job, options: RecoveryOptions) -> tuple[ManagedProcess, dict[str, float]]:
     """Start the job; seconds by stage, until the table of results shows what it did."""
-    results = job.warehouse / job.servers.pipeline.directories["results"]
+    results = job.warehouse / job.pipeline.directories["results"]
     began = time.time()
     process = job.start(f"--set=batch.records={options.batch_records}", "--set=batch.every=0s")
     heard: dict[str, float] = {}

@@ -24,10 +24,10 @@ import typer
 
 from endmark_benchmarks.contenders.job import DEADLINE_SECONDS, Job, wait_until
 from endmark_benchmarks.harness.contest import Rates, compared, interleaved
+from endmark_benchmarks.harness.job_contest import DRIVER_MEMORY, BatchTime, rate, samples_of
 from endmark_benchmarks.harness.origin import origin
-from endmark_benchmarks.measurements.pipeline import DRIVER_MEMORY, BatchTime, rate, samples_of
-from endmark_benchmarks.workloads import auction
-from endmark_benchmarks.workloads.auction import Recorded, Servers, workload
+from endmark_benchmarks.workloads.auction import recorded, workload
+from endmark_benchmarks.workloads.recorded import Servers, running
 from support.ops_sidecar import Sidecar
 
 RESULTS = Path(__file__).parents[2] / "results" / "sidecar.json"
@@ -135,7 +135,7 @@ def run(servers: Servers, batch_records: int, requests: float | None) -> tuple[f
             f"--driver-memory={DRIVER_MEMORY}",
         )
         wait_until(lambda: bool(job.batches()), process, every=0.2)
-        with nullcontext() if requests is None else asked(job, servers.pipeline.name, requests, found):
+        with nullcontext() if requests is None else asked(job, job.pipeline.name, requests, found):
             process.wait_done(DEADLINE_SECONDS)
         return rate(map(BatchTime.of, samples_of(job))), found
 
@@ -165,8 +165,8 @@ def main(
     report: dict[str, Any] = {"bench": "sidecar", **origin(), "options": options}
     rates: dict[str, list[float]] = defaultdict(list)
     answers: list[dict[str, float]] = []
-    recorded = Recorded.of(Path("var/bench"), workload(records / rate, rate, sellers))
-    with auction.running(recorded, print) as servers:
+    auction = recorded(Path("var/bench"), workload(records / rate, rate, sellers))
+    with running(auction, print) as servers:
         for repeat, name in interleaved((ALONE, ASKED), repeats):
             reached, found = run(servers, batch_records, requests if name == ASKED else None)
             rates[name].append(reached)

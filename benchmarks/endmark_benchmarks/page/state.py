@@ -1,4 +1,4 @@
-"""Tables of measurements of state: the time of a batch by live rows, and the join alone at extremes."""
+"""Tables of measurements of state: the time of a batch by live rows, and joins alone."""
 
 from __future__ import annotations
 
@@ -42,6 +42,25 @@ def _extremes_tables(report: Report) -> list[Table]:
     ]
 
 
+def _nary_tables(report: Report) -> list[Table]:
+    headings = ("contender", "rows/s", "most rows in state", "most MB in state", "one operator / this")
+    found = []
+    for name, contenders in report["workloads"].items():
+        ours = contenders["one operator"]["rows_a_second"]
+        rows = [
+            [
+                contender,
+                f"{each['rows_a_second']:,.0f}",
+                f"{each['most_rows']:,}" if each["most_rows"] else "",
+                f"{each['most_bytes'] / 1e6:,.1f}" if each["most_bytes"] else "",
+                f"{ours / each['rows_a_second']:,.2f}",
+            ]
+            for contender, each in contenders.items()
+        ]
+        found.append(Table(f"{name}, {contenders['duckdb']['results']:,} results", headings, rows))
+    return found
+
+
 def _short(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.{2 if abs(value) < 100 else 0}f}"
 
@@ -49,4 +68,5 @@ def _short(value: float) -> str:
 TABLES: dict[str, Callable[[Report], list[Table]]] = {
     "live-state": _live_tables,
     "extremes": _extremes_tables,
+    "nary-join": _nary_tables,
 }

@@ -18,6 +18,8 @@ _CONTESTS = {
     "lookup-join": ("[lookup](#lookup-join), database on the same machine", "rows/s"),
     "lookup-join-far": ("[lookup](#lookup-join), database 2 ms away", "rows/s"),
     "pipeline": ("[whole pipeline](#the-whole-pipeline)", "records/s"),
+    "three-streams": ("[three streams on one key](#three-streams-on-one-key)", "records/s"),
+    "lookup-alone": ("[lookup alone, Kafka to Delta](#a-lookup-alone)", "records/s"),
 }
 
 

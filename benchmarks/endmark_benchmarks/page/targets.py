@@ -164,6 +164,23 @@ def _extremes(report: Report) -> Iterator[Target]:
     yield Target(what, 0.97, nothing["with / without"], "times", command)
 
 
+def _nary(report: Report) -> Iterator[Target]:
+    for name, found in report["workloads"].items():
+        one, chain = found["one operator"], found["chain of two"]
+        what = "three streams on one key, one operator over a chain of two"
+        rate = one["rows_a_second"] / chain["rows_a_second"]
+        yield Target(f"{what}: rate, {name}", 1.0, rate, "times", "bench-nary")
+        state = one["most_bytes"] / chain["most_bytes"]
+        yield Target(f"{what}: state, {name}", 1.0, state, "times", "bench-nary", most=True)
+
+
+def _three_streams(report: Report) -> Iterator[Target]:
+    [cell] = report["cells"]
+    for contender in ("spark-rocksdb", "spark-heap"):
+        what = f"three streams on one key over a chain of two joins, {PLAIN[contender]}"
+        yield Target(what, 1.0, cell["contenders"][contender]["ratio"], "times", "bench-three-streams")
+
+
 def _costs(report: Report) -> Iterator[Target]:
     """Yield the targets of predicted costs: the median and the worst deviation from what was measured."""
     for found in cost_ratios(report).values():
@@ -196,6 +213,8 @@ _ALL: dict[str, Callable[[Report], Iterator[Target]]] = {
     "lookup-map": _map,
     "live-state": _live_state,
     "extremes": _extremes,
+    "nary-join": _nary,
+    "three-streams": _three_streams,
     "costs": _costs,
     "operators": _operators,
 }

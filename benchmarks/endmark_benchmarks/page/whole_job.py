@@ -37,6 +37,37 @@ def _pipeline_pictures(report: Report) -> list[str]:
     return [rate_bars(cell, "records"), stacked("Where the time goes, in percent", of_time)]
 
 
+def _stage_tables(report: Report) -> list[Table]:
+    [cell] = report["cells"]
+    spent = report["seconds"]
+    names = [f"p{each}" for each in PERCENTILES]
+    rows = [
+        [stage, *(f"{load['seconds'][name]:.2f}" for name in names), f"{load['feed_behind']:.2f}"]
+        for stage, load in report["latency"].items()
+    ]
+    title = f"Seconds from intended arrival to visible, at {report['options']['fed']:,.0f} records/s"
+    return [
+        rate_table(cell, "records/s"),
+        Table(title, ("groups in", *names, "feed behind"), rows),
+        _spent("Wall clock, by phase", "seconds for a million records", spent, "wall"),
+        _spent("Cores, by phase of endmark's Python", "core seconds for a million records", spent, "python"),
+    ]
+
+
+def _spent(title: str, of: str, spent: Mapping[str, Report], kind: str) -> Table:
+    """Return a table of what jobs spend by phase; the last job's phases come first."""
+    found = {name: each[kind] for name, each in spent.items()}
+    phases = dict.fromkeys(phase for each in reversed(list(found.values())) for phase in each)
+    rows = [[phase, *(f"{each.get(phase, 0.0):.2f}" for each in found.values())] for phase in phases]
+    rows.append(["all", *(f"{sum(each.values()):.2f}" for each in found.values())])
+    return Table(title, (of, *found), rows)
+
+
+def _stage_pictures(report: Report) -> list[str]:
+    [cell] = report["cells"]
+    return [rate_bars(cell, "records")]
+
+
 def _latency_tables(report: Report) -> list[Table]:
     names = [f"p{each}" for each in PERCENTILES]
     rows = [
@@ -128,6 +159,9 @@ def _profile_pictures(report: Report) -> list[str]:
 
 TABLES: dict[str, Callable[[Report], list[Table]]] = {
     "pipeline": _pipeline_tables,
+    "three-streams": _pipeline_tables,
+    "lookup-alone": _pipeline_tables,
+    "further-stage": _stage_tables,
     "latency": _latency_tables,
     "recovery": _recovery_tables,
     "sidecar": _sidecar_tables,
@@ -135,6 +169,9 @@ TABLES: dict[str, Callable[[Report], list[Table]]] = {
 }
 PICTURES: dict[str, Callable[[Report], list[str]]] = {
     "pipeline": _pipeline_pictures,
+    "three-streams": _pipeline_pictures,
+    "lookup-alone": _pipeline_pictures,
+    "further-stage": _stage_pictures,
     "latency": _latency_pictures,
     "recovery": _recovery_pictures,
     "batch-profile": _profile_pictures,

@@ -31,7 +31,7 @@ Steps = dict[str, dict[str, Any]]
 def steps_of(pipeline: Pipeline) -> Steps:
     """Return the fields of all steps that have knobs, as JSON values; durations are in seconds."""
     steps: dict[str, Model] = {pipeline.place_of(lookup): lookup for lookup in pipeline.lookups}
-    steps |= {} if pipeline.join is None else {f"steps.{pipeline.flow.join}": pipeline.join}
+    steps |= {stage.place: stage.join for stage in pipeline.stages if stage.join is not None}
     steps["batch"] = pipeline.batch
     times = {name: pipeline.streams[name].event_time for name in pipeline.sides}
     steps |= {f"streams.{name}.event_time": time for name, time in times.items() if time.idle is not None}

@@ -77,12 +77,11 @@ def tuned_of(pipeline: Pipeline) -> list[Tuned]:
         if lookup.cache is not None:
             least, most = (max(1, int(lookup.cache.memory * times)) for times in _CACHE)
             found.append(Tuned(f"{step}.cache.memory", least, most, takes_memory=True, spent=reads))
-    if pipeline.join is not None and pipeline.join.autotune:
-        least, most = _PURGE_EVERY
-        most = max(most, pipeline.join.purge_every)
-        found.append(
-            Tuned(f"steps.{pipeline.flow.join}.purge_every", least, most, takes_memory=True, spent=_joins)
-        )
+    for stage in pipeline.stages:
+        if stage.join is not None and stage.join.autotune:
+            least, most = _PURGE_EVERY
+            most = max(most, stage.join.purge_every)
+            found.append(Tuned(f"{stage.place}.purge_every", least, most, takes_memory=True, spent=_joins))
     return found
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from endmark.condition import Condition
     from endmark.operators.group_by.measures import MeasureSpec
     from endmark.pipeline import Aggregate, Measure, Pipeline
+    from endmark.pipeline.stage import Stage
     from endmark.row_steps import RowStep
     from endmark.types import ColumnType
     from endmark.wire.json_records import Parser
@@ -55,8 +56,9 @@ class StreamPlan:
 
     Args:
         name: the name of the stream.
-        topic: its topic.
-        columns: the types of its columns behind its row steps, by name.
+        topic: its topic; empty for one that is not read from a topic.
+        columns: the types of its columns behind its row steps, by name. Those of a derived stream have their
+            names in results.
         punctuated_on: the columns that its punctuations may restrict.
         on: the columns of the key.
         side: the stream as an input of the join.
@@ -101,15 +103,15 @@ class GroupPlan:
 
 def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, StreamPlan]:
     """Make the plans of a pipeline's streams, by name; `partitions` is the number of partitions by topic."""
-    kinds = [kind.arrow for kind in pipeline.key_types.values()]
     plans = {}
     for name in pipeline.sides:
-        stream = pipeline.streams[name]
+        stream, stage = pipeline.streams[name], pipeline.stage_of(name)
+        kinds = [kind.arrow for kind in stage.key_types.values()]
         side = SideSpec(
             name=name,
-            key=KeySpec.of([f"{name}_{column}" for column in pipeline.key], kinds),
+            key=KeySpec.of(list(stage.key_columns(name)), kinds),
             schema=arrow_schema(pipeline.side_columns(name)),
-            time=f"{name}_{stream.event_time.column}",
+            time=stage.time_of(name),
             partition=f"{name}_kafka_partition",
             offset=f"{name}_kafka_offset",
             window=microseconds(pipeline.window_of(name)),
@@ -125,13 +127,13 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             forget_after=microseconds(stream.forget_keys_after),
         )
         # A derived key is named by no punctuation.
-        named = pipeline.key if set(pipeline.key) <= stream.columns.keys() else ()
+        named = stage.key if set(stage.key) <= stream.columns.keys() else ()
         plans[name] = StreamPlan(
             name=name,
             topic=stream.topic,
             columns=pipeline.stream_columns(name),
             punctuated_on=stream.punctuated_on,
-            on=pipeline.key,
+            on=stage.key,
             parser=partial(FORMATS[stream.format].parser, stream, name, named),
             side=side,
             keeps_value=any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(name)),
@@ -166,10 +168,12 @@ def group_plan(pipeline: Pipeline) -> GroupPlan | None:
     """Make the plan of a pipeline's group-by on the join key; `None` without one."""
     if pipeline.aggregate is None or pipeline.regroups:
         return None
+    stage = pipeline.last_stage
     # Results of a semi join have no right columns. They always have the key on the left.
+    sources = zip(*(stage.key_columns(given) for given in stage.shown_inputs), strict=True)
     keys = [
-        KeyColumn(name, kind.arrow, tuple(f"{stream}_{name}" for stream in pipeline.shown))
-        for name, kind in pipeline.key_types.items()
+        KeyColumn(name, kind.arrow, tuple(columns))
+        for (name, kind), columns in zip(stage.key_types.items(), sources, strict=True)
     ]
     return grouped_by(pipeline, pipeline.aggregate, keys)
 
@@ -191,7 +195,8 @@ def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
     """Return the arguments of a measure that describe its input column."""
     if measure.column is None:
         return {"column": None}
-    stream = pipeline.stream_of(pipeline.resolved(measure.column)[0])
+    given = pipeline.stream_of(pipeline.resolved(measure.column)[0])
+    stream = pipeline.stage_of(given).timed_by(given)
     place = (f"{stream}_{name}" for name in (pipeline.streams[stream].event_time.column, *COORDINATES))
     return {
         "column": pipeline.result_column(measure.column),
@@ -201,18 +206,19 @@ def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
 
 
 def check_conditions(pipeline: Pipeline) -> None:
-    """Check the condition of the join, if there is one, and the closing rules.
+    """Check the conditions of joins, and the closing rules.
 
     Raises:
         ConfigError: one of them is no condition over the columns that it may use.
     """
-    residual(pipeline)
+    for stage in pipeline.stages:
+        residual(stage)
     for stream in pipeline.sides:
         closing(pipeline, stream)
 
 
-def residual(pipeline: Pipeline) -> Condition | None:
-    """Return the join's residual condition; `None` without one.
+def residual(stage: Stage) -> Condition | None:
+    """Return the residual condition of a stage's join; `None` without one.
 
     Raises:
         ConfigError: `where` is no condition over the columns of a pair.
@@ -220,10 +226,9 @@ def residual(pipeline: Pipeline) -> Condition | None:
     # Tasks import this module, and DuckDB takes a tenth of a second to import.
     from endmark.condition import Condition
 
-    if pipeline.join is None or pipeline.join.where is None:
+    if stage.join is None or stage.join.where is None:
         return None
-    field = f"steps.{pipeline.flow.join}.where"
-    return Condition.of(pipeline.join.where, arrow_schema(pipeline.pair_columns()), field)
+    return Condition.of(stage.join.where, arrow_schema(stage.pair_columns), f"{stage.place}.where")
 
 
 def closing(pipeline: Pipeline, stream: str) -> ClosingPlan | None:

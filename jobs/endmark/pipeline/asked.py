@@ -93,9 +93,9 @@ def _column(pipeline: Pipeline, lookup: Lookup, reference: str, field: str, kind
 
 def _origins(pipeline: Pipeline, lookup: Lookup) -> dict[str, dict[str, ColumnType]]:
     """Return the columns that rows have before a lookup, by the stream or relation that they come from."""
-    stream = pipeline.stream_of(lookup.relation)
-    origins = {stream: pipeline.stream_columns(stream)}
-    for earlier in pipeline.lookups_of(stream):
+    given = pipeline.stream_of(lookup.relation)
+    origins = dict(pipeline.stage_of(given).origins_of(given))
+    for earlier in pipeline.lookups_of(given):
         if earlier is lookup:
             break
         relation = pipeline.relations[earlier.relation]

@@ -6,6 +6,10 @@ when a stream has closed its key and no live row of that stream has it; rows of 
 freed then. If rows of the other stream are results even without a partner, the other stream must have closed
 the key too. The bound of groups is also the bound of the closed keys that wait to be announced. Groups by
 another key than the join's are final when a stream that has a row in every result has promised them.
+
+The results of a stage are a derived stream of the next one. It closes a key when a stream of the earlier
+stage has promised it. Its rows have the event time of the first input there. So its progress follows the
+oldest row of this input in state, and moves if something frees these rows.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from endmark.pipeline.model import Pipeline
+    from endmark.pipeline.stage import Stage
 
 _KEYS = "closed keys"
 _PUNCTUATIONS = "punctuations"
@@ -119,15 +124,33 @@ class State:
 
 @dataclass(frozen=True)
 class _Input:
-    """One side of the join, or the one stream, as far as state is concerned."""
+    """One side of the join, or the one stream, as far as state is concerned.
+
+    Args:
+        name: the stream, or the join whose results are a derived stream.
+        window: the event time for which its rows stay joinable; `None` is for ever.
+        window_field: the field that has the window.
+        closes: how it closes keys, such as by punctuations; `None` if it closes none.
+        declared: the columns of `punctuated_on`; for a derived stream, those of the key.
+        preserved: whether its rows are results even without a partner.
+        on: the columns of the key.
+        without_punctuations: the reason why it closes no key, if it closes none.
+        mend_punctuations: the change of the file by which it closes keys; empty if no change does.
+        stuck: the reason why its progress does not move; `None` if it does.
+        mends_stuck: the changes of the file, each of which alone would let it move.
+    """
 
     name: str
     window: timedelta | None
     window_field: str
-    closes: str | None  # how it closes keys, such as by punctuations; `None` if it closes none
-    declared: tuple[str, ...]  # the columns of `punctuated_on`
+    closes: str | None
+    declared: tuple[str, ...]
     preserved: bool
     on: tuple[str, ...]
+    without_punctuations: str
+    mend_punctuations: str
+    stuck: str | None = None
+    mends_stuck: tuple[str, ...] = ()
 
     @property
     def punctuated(self) -> bool:
@@ -141,27 +164,23 @@ class _Input:
     def mend_window(self) -> str:
         return f"set {self.window_field}"
 
-    @property
-    def mend_punctuations(self) -> str:
-        others = (column for column in self.declared if column not in self.on)
-        return f"declare streams.{self.name}.punctuated_on: [{', '.join([*self.on, *others])}]"
-
-    @property
-    def without_punctuations(self) -> str:
-        if not self.declared:
-            return f"{self.name} has no punctuations"
-        return f"{self.name} has punctuations on {', '.join(self.declared)} alone, which close no key"
-
 
 def states(pipeline: Pipeline) -> list[State]:
     """Return all the state that a pipeline keeps from one batch to the next."""
-    inputs = [_input(pipeline, name) for name in pipeline.sides]
-    closed = [_closed_keys(pipeline, side) for side in inputs if side.names_keys]
-    groups = [] if pipeline.aggregate is None else [_all_groups(pipeline, inputs)]
-    if pipeline.join is None:
-        return [*groups, *closed]
-    preset, step = pipeline.join.preset, f"steps.{pipeline.flow.join}"
-    rows = [_rows(side, _without(inputs, side), preset, step) for side in inputs]
+    stages = [(stage, _inputs(stage)) for stage in pipeline.stages]
+    rows = [
+        _rows(side, _without(inputs, side), stage.join.preset, stage.place)
+        for stage, inputs in stages
+        if stage.join is not None
+        for side in inputs
+    ]
+    closed = [
+        _closed_keys(stage, side)
+        for stage, inputs in stages
+        for side in inputs
+        if side.names_keys and side.name in pipeline.streams
+    ]
+    groups = [] if pipeline.aggregate is None else [_all_groups(pipeline, stages[-1][1])]
     return [*rows, *groups, *closed]
 
 
@@ -188,18 +207,65 @@ def require_bounded(pipeline: Pipeline) -> None:
     )
 
 
-def _input(pipeline: Pipeline, name: str) -> _Input:
-    stream, key, join = pipeline.streams[name], pipeline.key, pipeline.join
+def _inputs(stage: Stage) -> list[_Input]:
+    return [
+        _stream(stage, name) if name in stage.pipeline.streams else _derived(stage, name)
+        for name in stage.inputs
+    ]
+
+
+def _stream(stage: Stage, name: str) -> _Input:
+    stream, key = stage.pipeline.streams[name], stage.key
     rule = stream.closes is not None and set(stream.closes.on) == set(key)
     by_rows = zip(_BY_ROWS, (stream.unique, stream.clustered, rule), strict=True)
-    means = {**dict(by_rows), "order": stream.ordered, _PUNCTUATIONS: pipeline.closes_keys(name)}
-    closes = next((by for by, does in means.items() if does), None)
-    field, preserved = "", False
-    if join is not None:
-        at = pipeline.sides.index(name)
-        field = f"steps.{pipeline.flow.join}.window.{join.inputs[at]}"
-        preserved = join.type.keeps_right if at else join.type.keeps_left
-    return _Input(name, pipeline.window_of(name), field, closes, stream.punctuated_on, preserved, key)
+    means = {**dict(by_rows), "order": stream.ordered, _PUNCTUATIONS: stage.closes_keys(name)}
+    declared = stream.punctuated_on
+    silence = f"{name} has no punctuations"
+    if declared:
+        silence = f"{name} has punctuations on {', '.join(declared)} alone, which close no key"
+    return _Input(
+        name,
+        stage.window_of(name),
+        stage.window_field(name),
+        next((by for by, does in means.items() if does), None),
+        declared,
+        stage.preserved(name),
+        key,
+        silence,
+        _mend_promises(name, [*key, *(column for column in declared if column not in key)]),
+    )
+
+
+def _derived(stage: Stage, name: str) -> _Input:
+    """Return the derived stream of a stage as an input."""
+    earlier = stage.earlier
+    if earlier is None or earlier.join is None:
+        raise AssertionError(f"{name} is no join of an earlier stage")
+    first, *others = _inputs(earlier)
+    oldest = _rows(first, others, earlier.join.preset, earlier.place)
+    columns, mend = stage.key_columns(name), ""
+    for stream in earlier.shown:
+        own = [column.removeprefix(f"{stream}_") for column in columns if column.startswith(f"{stream}_")]
+        if own and not mend:
+            declared = stage.pipeline.streams[stream].punctuated_on
+            mend = _mend_promises(stream, [*declared, *own])
+    return _Input(
+        name,
+        stage.window_of(name),
+        stage.window_field(name),
+        _PUNCTUATIONS if stage.closers else None,
+        stage.key if stage.closers else (),
+        stage.preserved(name),
+        stage.key,
+        f"no stream of {name} has punctuations on {', '.join(stage.key)}",
+        mend,
+        None if oldest.bounded_by else f"the progress of {name} waits for {first.name} rows, which stay,",
+        oldest.mends,
+    )
+
+
+def _mend_promises(stream: str, columns: Sequence[str]) -> str:
+    return f"declare streams.{stream}.punctuated_on: [{', '.join(columns)}]"
 
 
 def _without(inputs: Sequence[_Input], one: _Input) -> list[_Input]:
@@ -215,15 +281,19 @@ def _rows(side: _Input, others: list[_Input], preset: Preset, step: str) -> Stat
     if bounds:
         return State(side.name, "rows", _least(bounds))
     silent = [other for other in others if not other.closes]
+    stuck = [other for other in others if other.stuck is not None] if side.window is not None else []
     no_window = (
         f"{side.window_field} is not set and" if able.window else f"preset {preset} has no windows and"
     )
+    if stuck:
+        no_window = f"{stuck[0].stuck} and"
     no_purge = " and ".join(each.without_punctuations for each in silent) if able.purge else "does not purge"
     if able.window and not able.purge:
         no_purge = f"preset {preset} does not purge"
-    mends = [side.mend_window] if able.window else []
+    mends = [side.mend_window] if able.window and not stuck else []
+    mends += [mend for each in stuck for mend in each.mends_stuck]
     if able.purge:
-        mends.append(_mend_punctuations(silent))
+        mends += _mend_punctuations(silent)
         # Where one of several other streams closes keys, its own window frees all rows of a key.
         mends += [other.mend_window for other in others if other.closes and able.window]
     elif not silent:
@@ -240,16 +310,21 @@ def _shut(side: _Input, others: Sequence[_Input], *, purges: bool) -> list[Bound
         purges: whether closed keys free rows.
     """
     ways = [
-        [*(["window"] if side.window is not None else []), *(["closing"] if other.closes and purges else [])]
+        [*(["window"] if _passes(side, other) else []), *(["closing"] if other.closes and purges else [])]
         for other in others
     ]
     return [_bound([], side, list(zip(others, chosen, strict=True))) for chosen in product(*ways)]
 
 
+def _passes(side: _Input, other: _Input) -> bool:
+    """Return whether the progress of another side leaves the window of a side's rows."""
+    return side.window is not None and other.stuck is None
+
+
 def _over(side: _Input, others: Sequence[_Input]) -> list[Bound]:
     """Return the ways in which no result of a key can come any more, if a side closes the key."""
     ways = [
-        [*(["closing"] if other.closes else []), *(["window"] if side.window is not None else [])]
+        [*(["closing"] if other.closes else []), *(["window"] if _passes(side, other) else [])]
         for other in others
     ]
     return [_bound([side], side, list(zip(others, chosen, strict=True))) for chosen in product(*ways)]
@@ -286,8 +361,10 @@ def _implies(bound: Bound, other: Bound) -> bool:
     )
 
 
-def _mend_punctuations(silent: Sequence[_Input]) -> str:
-    return " and ".join(each.mend_punctuations for each in silent)
+def _mend_punctuations(silent: Sequence[_Input]) -> list[str]:
+    """Return the change by which all of some inputs close keys, if there is one."""
+    mends = [each.mend_punctuations for each in silent]
+    return [" and ".join(mends)] if mends and all(mends) else []
 
 
 def _groups(inputs: list[_Input], preset: Preset) -> State:
@@ -304,7 +381,7 @@ def _groups(inputs: list[_Input], preset: Preset) -> State:
         others = _without(inputs, side)
         preserved = [other for other in others if other.preserved]
         if not side.closes:
-            mends.append(_mend_punctuations(silent))
+            mends += _mend_punctuations(silent)
         elif not early:
             if silent:
                 named = " and ".join(each.name for each in silent)
@@ -332,7 +409,9 @@ def _groups_alone(side: _Input) -> State:
 
 def _all_groups(pipeline: Pipeline, inputs: list[_Input]) -> State:
     """Return the groups of a pipeline. If a table has their rows so far, they need not be closed."""
-    if pipeline.regroups:
+    if len(pipeline.stages) > 1:
+        found = State("groups", "groups")  # a further stage announces nothing, so they stay open
+    elif pipeline.regroups:
         closers = pipeline.group_closers.items()
         bounds = [Bound((stream,), (_PUNCTUATIONS,), columns) for stream, columns in closers]
         found = State("groups", "groups", tuple(bounds))
@@ -346,10 +425,11 @@ def _all_groups(pipeline: Pipeline, inputs: list[_Input]) -> State:
     return State("groups", "groups", note=f"one for each value of {columns}, for {table}", declared=True)
 
 
-def _closed_keys(pipeline: Pipeline, side: _Input) -> State:
+def _closed_keys(stage: Stage, side: _Input) -> State:
+    pipeline = stage.pipeline
     forget_after = pipeline.streams[side.name].forget_keys_after
     if forget_after is not None:
-        bound = Forgetting(window_seconds=forget_after.total_seconds(), progress_of=pipeline.sides)
+        bound = Forgetting(window_seconds=forget_after.total_seconds(), progress_of=stage.inputs)
         return State(side.name, _KEYS, (bound,))
     kinds = [pipeline.stream_columns(side.name)[column].domain for column in side.on]
     one_word = len(kinds) == 1 and kinds[0] in _ONE_WORD

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from endmark.pipeline.model import Pipeline
+    from endmark.pipeline.stage import Stage
     from endmark.pipeline.steps import Aggregate, Lookup, Measure
     from endmark.pipeline.tables import Table
 
@@ -27,7 +28,24 @@ def require_sound(pipeline: Pipeline) -> None:
     Raises:
         ValueError: some parts do not fit. The error names the field.
     """
-    _check_inputs(pipeline)
+    stages = pipeline.stages
+    for stage in stages:
+        _check_inputs(stage)
+    for earlier in stages[:-1]:
+        _check_derived(earlier)
+    _check_topics(pipeline)
+    for lookup in pipeline.lookups:
+        _check_lookup(pipeline, lookup, pipeline.place_of(lookup))
+    _check_relations(pipeline)
+    for stage in stages:
+        _check_key(stage)
+    if pipeline.aggregate is not None:
+        _check_aggregate(pipeline, pipeline.aggregate, f"steps.{pipeline.flow.aggregate}.aggregate")
+    _check_tables(pipeline)
+    _check_names(pipeline)
+
+
+def _check_topics(pipeline: Pipeline) -> None:
     topics = [stream.topic for stream in pipeline.streams.values()]
     if twice := next((topic for topic in topics if topics.count(topic) > 1), None):
         raise ValueError(f"streams: topic {twice!r} is named twice")
@@ -49,27 +67,30 @@ def require_sound(pipeline: Pipeline) -> None:
         raise ValueError(
             f"control.topic: {pipeline.control_topic!r} is a topic of a stream or of publish; name another"
         )
-    for lookup in pipeline.lookups:
-        _check_lookup(pipeline, lookup, pipeline.place_of(lookup))
-    _check_relations(pipeline)
-    _check_key(pipeline)
-    if pipeline.aggregate is not None:
-        _check_aggregate(pipeline, pipeline.aggregate, f"steps.{pipeline.flow.aggregate}.aggregate")
-    _check_tables(pipeline)
-    _check_names(pipeline)
 
 
-def _check_inputs(pipeline: Pipeline) -> None:
-    flow = pipeline.flow
-    if pipeline.join is None:
+def _check_inputs(stage: Stage) -> None:
+    if stage.join is None:
         return
-    if len(pipeline.sides) > 2 and pipeline.join.type is not JoinType.INNER:
+    if len(stage.inputs) > 2 and stage.join.type is not JoinType.INNER:
         raise ValueError(
-            f"steps.{flow.join}.type: only an inner join has more than two inputs; write inner, or leave "
-            f"out {_listed(pipeline.sides[2:])}"
+            f"{stage.place}.type: only an inner join has more than two inputs; write inner, or leave "
+            f"out {_listed(stage.inputs[2:])}"
         )
     # It raises for a field that the preset has no use for.
-    pipeline.join.policy(field=f"steps.{flow.join}")
+    stage.join.policy(field=stage.place)
+
+
+def _check_derived(earlier: Stage) -> None:
+    """Check that the results of a stage can be rows of the next one: each has an event time."""
+    first, *others = earlier.inputs
+    if earlier.join is None or first in earlier.present_inputs:
+        return
+    flipped = f", or left with {others[0]} first" if earlier.join.type is JoinType.RIGHT else ""
+    raise ValueError(
+        f"{earlier.place}.type: results of a {earlier.join.type} join may lack a row of {first}, whose event "
+        f"time is theirs in the next step, as it is the first input; write inner, left or semi{flipped}"
+    )
 
 
 def _check_lookup(pipeline: Pipeline, lookup: Lookup, field: str) -> None:
@@ -81,6 +102,12 @@ def _check_lookup(pipeline: Pipeline, lookup: Lookup, field: str) -> None:
             f"relations.{lookup.relation}.key: {_listed(relation.key)}"
         )
     asked(pipeline, lookup)  # raises for a column that rows do not have
+    given = pipeline.stream_of(lookup.relation)
+    if given not in pipeline.streams and lookup.fate == "dead_letter":
+        raise ValueError(
+            f"{field}.miss: a row of {given} is made of several records, so none of them is the dead letter; "
+            "write nulls or drop, or look the rows up before their join"
+        )
     if (as_of := lookup.as_of) is None:
         return
     require_column(relation.columns, as_of.relation, f"{field}.as_of.relation", ColumnType.TIMESTAMP)
@@ -111,57 +138,61 @@ def _check_relations(pipeline: Pipeline) -> None:
             )
 
 
-def _check_key(pipeline: Pipeline) -> None:
-    origin, key = pipeline.key_place
-    for name in key:
-        _check_key_column(pipeline, name, origin)
-    whose = "key" if pipeline.join is None else "join key"
-    for side in pipeline.sides:
-        missing = tuple(name for name in key if name not in pipeline.streams[side].promised_on)
-        if missing and len(missing) < len(key):
+def _check_key(stage: Stage) -> None:
+    field, key = stage.key_place
+    for place in range(len(key)):
+        _check_key_column(stage, place, field)
+    for name in stage.inputs:
+        if name in stage.pipeline.streams:
+            _check_promises(stage, name)
+
+
+def _check_promises(stage: Stage, side: str) -> None:
+    """Check what a stream promises against the key of its stage."""
+    key, declared = stage.key, stage.pipeline.streams[side]
+    whose = "key" if stage.join is None else "join key"
+    missing = tuple(name for name in key if name not in declared.promised_on)
+    if missing and len(missing) < len(key):
+        raise ValueError(
+            f"streams.{side}.punctuated_on: {_listed(missing)} of the {whose} {_listed(key)} is "
+            "missing; name all of the key, or none of it"
+        )
+    if declared.unique and declared.clustered:
+        raise ValueError(f"streams.{side}.clustered: unique keys are in clusters anyhow; leave it out")
+    implied = {
+        "ordered": tuple(declared.ordered),
+        "unique": declared.unique,
+        "clustered": declared.clustered,
+    }
+    for field, by in implied.items():
+        if by and (set(by) != set(key) or (field == "ordered" and len(key) > 1)):
             raise ValueError(
-                f"streams.{side}.punctuated_on: {_listed(missing)} of the {whose} {_listed(key)} is "
-                "missing; name all of the key, or none of it"
+                f"streams.{side}.{field}: {_listed(by)} is not the {whose} {_listed(key)}, so it "
+                "closes no key; leave it out"
             )
-        declared = pipeline.streams[side]
-        if declared.unique and declared.clustered:
-            raise ValueError(f"streams.{side}.clustered: unique keys are in clusters anyhow; leave it out")
-        implied = {
-            "ordered": tuple(declared.ordered),
-            "unique": declared.unique,
-            "clustered": declared.clustered,
-        }
-        for field, by in implied.items():
-            if by and (set(by) != set(key) or (field == "ordered" and len(key) > 1)):
-                raise ValueError(
-                    f"streams.{side}.{field}: {_listed(by)} is not the {whose} {_listed(key)}, so it "
-                    "closes no key; leave it out"
-                )
-        if declared.forget_keys_after is not None:
-            _check_forgetting(pipeline, side, declared.forget_keys_after)
+    if declared.forget_keys_after is not None:
+        _check_forgetting(stage, side, declared.forget_keys_after)
 
 
-def _check_forgetting(pipeline: Pipeline, side: str, forget_after: timedelta) -> None:
+def _check_forgetting(stage: Stage, side: str, forget_after: timedelta) -> None:
     """Check that a row of a forgotten key is late, and that no result and no group waits for the key."""
-    field, join = f"streams.{side}.forget_keys_after", pipeline.join
-    if not pipeline.closes_keys(side):
+    field, join, step = f"streams.{side}.forget_keys_after", stage.join, stage.place
+    if not stage.closes_keys(side):
         raise ValueError(f"{field}: {side} closes no key; leave it out")
     if join is None:
         return
-    step = f"steps.{pipeline.flow.join}"
     if PRESETS[join.preset].propagate is Propagation.CLOSED:
         raise ValueError(
             f"{field}: preset {join.preset} announces a key once all streams have closed it, so none may "
             f"be forgotten before; leave it out, or choose {step}.preset: {Preset.AUTO}"
         )
-    for other in pipeline.sides:
-        kept = join.type.keeps_right if pipeline.sides.index(other) else join.type.keeps_left
-        if other != side and kept:
+    for other in stage.inputs:
+        if other != side and stage.preserved(other):
             raise ValueError(
                 f"{field}: rows of {other} are results once {side} has closed their key, so it must not "
                 f"be forgotten; leave it out, or choose another {step}.type"
             )
-        window = pipeline.window_of(other) if PRESETS[join.preset].window else None
+        window = stage.window_of(other) if PRESETS[join.preset].window else None
         if window is None:
             raise ValueError(
                 f"{field}: rows of {other} would stay for ever once their key is forgotten; set {step}.window"
@@ -173,10 +204,13 @@ def _check_forgetting(pipeline: Pipeline, side: str, forget_after: timedelta) ->
             )
 
 
-def _check_key_column(pipeline: Pipeline, name: str, field: str) -> None:
-    for side in pipeline.sides:
-        require_column(pipeline.stream_columns(side), name, field)
-    kinds = {side: pipeline.stream_columns(side)[name].required for side in pipeline.sides}
+def _check_key_column(stage: Stage, place: int, field: str) -> None:
+    """Check one column of the key of a stage, given its place in the key."""
+    name, kinds = stage.key[place], dict[str, ColumnType]()
+    for side in stage.inputs:
+        if side in stage.pipeline.streams:
+            require_column(stage.pipeline.stream_columns(side), name, field)
+        kinds[side] = stage.kinds_of(side)[place]
     first, kind = next(iter(kinds.items()))
     if odd := [side for side, other in kinds.items() if other != kind]:
         raise ValueError(
@@ -195,7 +229,9 @@ def _check_aggregate(pipeline: Pipeline, aggregate: Aggregate, field: str) -> No
         _check_group_column(pipeline, reference, f"{field}.by")
     if len(pipeline.group_key) < len(aggregate.by):
         raise ValueError(f"{field}.by: {_listed(aggregate.by)} name a column twice; leave one out")
-    if pipeline.regroups:
+    if len(pipeline.stages) > 1:
+        _check_behind_stages(pipeline, field)
+    elif pipeline.regroups:
         _check_regrouping(pipeline, aggregate, field)
     elif not pipeline.running_columns():
         _check_closing(pipeline, field)
@@ -209,6 +245,19 @@ def _check_group_column(pipeline: Pipeline, reference: str, field: str) -> None:
         return
     origin, column = _require_column(pipeline, reference, field)
     require_key_column(pipeline.origins[origin], column, field)
+
+
+def _check_behind_stages(pipeline: Pipeline, field: str) -> None:
+    """Check groups behind a further stage, which announces nothing that could make them final."""
+    step = pipeline.flow.aggregate
+    final = pipeline.laid_out.get("groups")
+    if final is None and pipeline.running_columns():
+        return
+    place = field if final is None else f"tables.{pipeline.directories['groups']}.mode"
+    raise ValueError(
+        f"{place}: groups behind {pipeline.last_stage.derived}, whose rows go on into another stage, are "
+        f"never final; write the groups so far: tables.{step}: {{from: {step}, mode: upsert}}"
+    )
 
 
 def _check_regrouping(pipeline: Pipeline, aggregate: Aggregate, field: str) -> None:
@@ -258,10 +307,10 @@ def _require_column(pipeline: Pipeline, reference: str, field: str) -> tuple[str
         raise ValueError(f"{field}: {error}") from error
     require_name(pipeline.origins, origin, field, "streams or relations")
     require_column(pipeline.origins[origin], column, field)
-    if pipeline.stream_of(origin) not in pipeline.shown:
+    if hiding := [stage for stage in pipeline.stages if origin in stage.hidden]:
         raise ValueError(
             f"{field}: {reference!r} is on the right of a semi join, whose results have the left "
-            f"columns alone; steps.{pipeline.flow.join}.type: inner keeps both"
+            f"columns alone; {hiding[0].place}.type: inner keeps both"
         )
     return origin, column
 

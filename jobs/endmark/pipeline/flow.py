@@ -1,7 +1,8 @@
-"""The flow of rows through the steps of a pipeline: from streams, through a join, to groups.
+"""The flow of rows through the steps of a pipeline: from streams, through joins, to groups.
 
 Steps form a tree. Each stream and each step feeds one step, and all rows come together in the last one. So
-nothing is computed twice, and the plan of a job has no branches.
+nothing is computed twice, and the plan of a job has no branches. Steps on one key are a stage, and stages
+form a line: the results of a stage are rows of the next one.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from endmark.pipeline.steps import AggregateStep, JoinStep, LookupStep, RowStep
+from endmark.pipeline.steps import AggregateStep, JoinStep, RowStep
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -17,22 +18,47 @@ if TYPE_CHECKING:
     from endmark.pipeline.steps import Step
 
 
+_STAGES = 2  # the most stages with a join or lookups; groups by a key of their own have one more
+
+
+@dataclass(frozen=True)
+class StageSteps:
+    """The steps of one stage.
+
+    Args:
+        paths: the steps of each input, in order: row steps, then lookups. An input is a stream, or the join
+            of the stage before. Inputs are in the order of the join's.
+        join: the join; `None` without one.
+    """
+
+    paths: Mapping[str, tuple[str, ...]]
+    join: str | None
+
+
 @dataclass(frozen=True)
 class Flow:
     """The order of a pipeline's steps.
 
     Args:
-        paths: the steps of each stream by the stream's name, in order: its row steps, then its lookups.
-            Streams are in the order of the join's inputs.
-        join: the join; `None` for a stream alone.
+        stages: the steps of each stage, in order. The last one makes the results.
         aggregate: the aggregate; `None` without one.
-        results: the stream or step whose rows are the results: the join, or the end of a stream alone.
+        results: the stream or step whose rows are the results: the last join, or the end of the one input
+            of a stage without a join.
     """
 
-    paths: Mapping[str, tuple[str, ...]]
-    join: str | None
+    stages: tuple[StageSteps, ...]
     aggregate: str | None
     results: str
+
+    @property
+    def paths(self) -> dict[str, tuple[str, ...]]:
+        """The steps of each input of all stages."""
+        return {name: path for stage in self.stages for name, path in stage.paths.items()}
+
+    @property
+    def join(self) -> str | None:
+        """The join that makes the results; `None` if no join does."""
+        return self.stages[-1].join
 
     @property
     def last(self) -> str:
@@ -64,13 +90,31 @@ def flow_of(streams: Collection[str], steps: Mapping[str, Step]) -> Flow:
     last = _last(streams, steps, takers)
     aggregate = last if isinstance(steps.get(last), AggregateStep) else None
     results = steps[last].inputs[0] if aggregate is not None else last
+    stages = _stages(streams, steps, results)
+    if len(stages) > _STAGES:
+        raise ValueError(
+            f"steps.{results}: its rows have gone through {len(stages) - 1} joins before, and a pipeline has "
+            f"{_STAGES} stages; end it with {stages[_STAGES - 1].join}, publish its rows, and read them in a "
+            "pipeline of their own"
+        )
+    return Flow(stages, aggregate, results)
+
+
+def _stages(streams: Collection[str], steps: Mapping[str, Step], results: str) -> tuple[StageSteps, ...]:
+    """Return the steps of the stages that make the rows of a stream or step."""
     top = steps.get(results)
-    join = results if isinstance(top, JoinStep) else None
-    paths = {}
-    for name in top.inputs if isinstance(top, JoinStep) else (results,):
-        stream, path = _path(streams, steps, name)
-        paths[stream] = path
-    return Flow(paths, join, aggregate, results)
+    paths, earlier = {}, list[str]()
+    for given in top.inputs if isinstance(top, JoinStep) else (results,):
+        name, path = _path(streams, steps, given)
+        paths[name] = path
+        earlier += [name] if name in steps else []
+    if len(earlier) > 1:
+        raise ValueError(
+            f"steps.{results}.join: {' and '.join(earlier)} are joins, and one input at most has the rows of "
+            f"a join, since stages form a line; join their streams one after the other"
+        )
+    before = _stages(streams, steps, earlier[0]) if earlier else ()
+    return (*before, StageSteps(paths, results if isinstance(top, JoinStep) else None))
 
 
 def _require_known(streams: Collection[str], steps: Mapping[str, Step]) -> None:
@@ -122,7 +166,10 @@ def _last(streams: Collection[str], steps: Mapping[str, Step], takers: Mapping[s
 
 
 def _path(streams: Collection[str], steps: Mapping[str, Step], name: str) -> tuple[str, tuple[str, ...]]:
-    """Return the stream of a join's input, and the row steps and lookups between them."""
+    """Return the input of a stage from which the rows of `name` come, and the steps between them.
+
+    The input is a stream or a join, and the steps are row steps and lookups.
+    """
     path: list[str] = []
     while name not in streams:
         step = steps[name]
@@ -132,12 +179,13 @@ def _path(streams: Collection[str], steps: Mapping[str, Step], name: str) -> tup
                 f"steps.{path[-1]}.from: {name} is no row step; row steps stand before lookups and joins, so "
                 "let this step take the rows of a stream"
             )
-        if not isinstance(step, RowStep | LookupStep):
-            kind = "join" if isinstance(step, JoinStep) else "aggregate"
+        if isinstance(step, AggregateStep):
             raise ValueError(
-                f"steps.{name}: the rows of this {kind} go to another step than an aggregate; let the "
-                "pipeline end here, publish its rows, and read them in a pipeline of their own"
+                f"steps.{name}: the rows of this aggregate go to another step; let the pipeline end here, "
+                "publish its rows, and read them in a pipeline of their own"
             )
+        if isinstance(step, JoinStep):
+            break
         path.append(name)
         name = step.source
     return name, tuple(reversed(path))

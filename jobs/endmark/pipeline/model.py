@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from endmark.operators.stream_join.presets import PRESETS, Propagation
 from endmark.pipeline.asked import Asked, asked
 from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Pinned
 from endmark.pipeline.checks import require_sound
@@ -14,6 +13,7 @@ from endmark.pipeline.fields import Model, Name, require_name
 from endmark.pipeline.flow import Flow, flow_of
 from endmark.pipeline.row_steps import checked
 from endmark.pipeline.sources import COORDINATES, Relation, Stream
+from endmark.pipeline.stage import Stage
 from endmark.pipeline.steps import (
     PUBLISHING,
     Aggregate,
@@ -39,7 +39,7 @@ from endmark.pipeline.tables import (
     step_of,
     step_role,
 )
-from endmark.types import ColumnType, JoinType
+from endmark.types import ColumnType
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -54,7 +54,8 @@ class Pipeline(Model):
 
     Each step takes rows of streams or of earlier steps, and each of these feeds one step. A stream goes
     through its row steps first, and then through its lookups. Several streams have a join. A stream alone has
-    none: each of its rows is a result once its lookups have answered. An aggregate is the last step. The key
+    none: each of its rows is a result once its lookups have answered. The rows of a join may go through
+    lookups and into one more join, which may have another key. An aggregate is the last step. The key
     of a stream alone is the `by` of its aggregate. Without an aggregate, the key is the columns of the first
     of these that it has: `unique`, `clustered`, `ordered`, `closes.on` and `punctuated_on`. The event time
     and doubles are no columns of a key.
@@ -123,7 +124,7 @@ class Pipeline(Model):
     def table_columns(self) -> dict[str, list[str]]:
         """Return the columns of each table by the kind of its rows. A name may stand twice."""
         found = {
-            "results": [name for side in self.sides for name, _ in self._side(side)],
+            "results": [name for name, _ in self.last_stage.columns],
             "groups": [] if self.aggregate is None else [*self.group_key, *self.aggregate.measures],
         }
         found["running"] = [*found["groups"], *_RUNNING]
@@ -134,6 +135,23 @@ class Pipeline(Model):
     def flow(self) -> Flow:
         """The order of the steps."""
         return flow_of(self.streams, self.steps)
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages with a join or lookups, in order. The last one makes the results."""
+        found: list[Stage] = []
+        for steps in self.flow.stages:
+            found.append(Stage(self, steps, found[-1] if found else None))
+        return tuple(found)
+
+    @property
+    def last_stage(self) -> Stage:
+        """The stage that makes the results."""
+        return self.stages[-1]
+
+    def stage_of(self, given: str) -> Stage:
+        """Return the stage that takes the rows of a stream or of an earlier join."""
+        return next(stage for stage in self.stages if given in stage.inputs)
 
     @property
     def laid_out(self) -> dict[str, Table]:
@@ -175,9 +193,8 @@ class Pipeline(Model):
 
     @property
     def join(self) -> JoinStep | None:
-        """The join; `None` for a stream alone."""
-        step = self.steps.get(self.flow.join or "")
-        return step if isinstance(step, JoinStep) else None
+        """The join that makes the results; `None` if no join does."""
+        return self.last_stage.join
 
     @property
     def aggregate(self) -> Aggregate | None:
@@ -187,8 +204,9 @@ class Pipeline(Model):
 
     @property
     def lookups(self) -> tuple[Lookup, ...]:
-        """All lookups, those of one stream in the order in which its rows go through them."""
-        return tuple(lookup for stream in self.sides for lookup in self.lookups_of(stream))
+        """All lookups, those of one input in the order in which its rows go through them."""
+        inputs = [given for stage in self.stages for given in stage.inputs]
+        return tuple(lookup for given in inputs for lookup in self.lookups_of(given))
 
     def place_of(self, lookup: Lookup) -> str:
         """Return the place of a lookup in the pipeline file."""
@@ -201,13 +219,11 @@ class Pipeline(Model):
 
     def window_of(self, stream: str) -> timedelta | None:
         """Return the event time for which a row of a stream stays joinable; `None` is for ever."""
-        if self.join is None:
-            return None
-        return self.join.window_of(self.join.inputs[self.sides.index(stream)])
+        return self.stage_of(stream).window_of(stream)
 
-    def lookups_of(self, stream: str) -> list[Lookup]:
-        """Return the lookups of a stream, in the order in which its rows go through them."""
-        steps = (self.steps[name] for name in self.flow.paths[stream])
+    def lookups_of(self, given: str) -> list[Lookup]:
+        """Return the lookups of an input of a stage, in the order in which its rows go through them."""
+        steps = (self.steps[name] for name in self.flow.paths[given])
         return [step.lookup for step in steps if isinstance(step, LookupStep)]
 
     def row_steps_of(self, stream: str) -> tuple[CheckedRowStep, ...]:
@@ -242,58 +258,28 @@ class Pipeline(Model):
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """The names of the join's streams, the left one first, or of the one stream."""
-        return tuple(self.flow.paths)
+        """The names of all streams, in the order of the columns of results."""
+        return self.last_stage.sides
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The streams whose columns results have: the left one of a semi join, and otherwise all."""
-        return self.sides[:1] if self.join is not None and self.join.type is JoinType.SEMI else self.sides
+        """The streams whose columns results have."""
+        return self.last_stage.shown
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """The streams that have a row in every result."""
+        return self.last_stage.present
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns of the join key, or of the key of a stream alone."""
-        return self.key_place[1]
+        """The columns of the key of results: of the last join, or of the key of a stream alone."""
+        return self.last_stage.key
 
     @property
     def key_types(self) -> dict[str, ColumnType]:
         """The types of the key's columns, by name."""
-        columns = self.stream_columns(self.sides[0])
-        return {name: columns[name].required for name in self.key}
-
-    @property
-    def key_place(self) -> tuple[str, tuple[str, ...]]:
-        """The field that names the key, and the columns of the key."""
-        if self.join is not None:
-            return f"steps.{self.flow.join}.on", self.join.on
-        ((name, stream),) = self.streams.items()
-        rule = stream.closes.on if stream.closes else ()
-        by = tuple(column.name for lookup in self.lookups[:1] for column in self.asked_by(lookup).key)
-        asks_by_null = any(self.stream_columns(name)[column].nullable for column in by)
-        fields = {
-            f"steps.{self.flow.aggregate}.aggregate.by": self._grouped_alone(name),
-            **{f"tables.{each}.key": table.key for each, table in self.tables.items() if table.key},
-            f"streams.{name}.unique": stream.unique,
-            f"streams.{name}.clustered": stream.clustered,
-            f"streams.{name}.ordered": tuple(stream.ordered),
-            f"streams.{name}.closes.on": rule if stream.could_be_keys(rule) == rule else (),
-            f"streams.{name}.punctuated_on": stream.could_be_keys(stream.punctuated_on),
-            # Nothing closes these. They only spread rows over buckets, each of which then reads its own part
-            # of the relation. No row may lack the key, so a nullable column is none.
-            **{f"{self.place_of(lookup)}.key": () if asks_by_null else by for lookup in self.lookups[:1]},
-            f"streams.{name}.event_time.column": (stream.event_time.column,),
-        }
-        return next((field, columns) for field, columns in fields.items() if columns)
-
-    def _grouped_alone(self, stream: str) -> tuple[str, ...]:
-        """Return the columns by which a stream alone is grouped; none if not all of them are its own."""
-        by = () if self.aggregate is None else self.aggregate.by
-        own = tuple(name.removeprefix(f"{stream}.") for name in by)
-        others = [name for name in by if name not in self.stream_columns(stream)]
-        known = {column for relation in self.relations.values() for column in relation.columns}
-        if any(name.partition(".")[0] in self.relations or name in known for name in others):
-            return ()
-        return own
+        return self.last_stage.key_types
 
     @property
     def group_key(self) -> dict[str, str]:
@@ -305,7 +291,7 @@ class Pipeline(Model):
         if reference in self.key:
             return reference
         origin, column = self.resolved(reference)
-        if self.join is None and origin in self.streams and column in self.key:
+        if self.join is None and origin in self.last_stage.inputs and column in self.key:
             return column
         return self.result_column(reference)
 
@@ -315,23 +301,13 @@ class Pipeline(Model):
         return self.aggregate is not None and set(self.group_key) != set(self.key)
 
     @property
-    def present(self) -> tuple[str, ...]:
-        """The streams that have a row in every result."""
-        if self.join is None:
-            return self.sides
-        first, *others = self.sides
-        absent = {first} if self.join.type.keeps_right else set()
-        absent |= set(others) if self.join.type.keeps_left else set()
-        return tuple(stream for stream in self.shown if stream not in absent)
-
-    @property
     def group_closers(self) -> dict[str, tuple[str, ...]]:
         """The streams whose patterns close groups by another key than the join's.
 
         Each has the columns of the group key that its patterns restrict. They do not match results without a
         row of the stream, so there must be none, or only one group of them.
         """
-        if self.join is not None and PRESETS[self.join.preset].propagate is not Propagation.EARLY:
+        if not self.last_stage.announces:
             return {}
         columns, found = self.group_origins(), {}
         for stream in self.shown:
@@ -368,43 +344,32 @@ class Pipeline(Model):
 
     def closes_keys(self, stream: str) -> bool:
         """Return whether a stream can close keys, by punctuations or by a declaration."""
-        declared, key = self.streams[stream], set(self.key)
-        rule = set(declared.closes.on) if declared.closes else set()
-        promised = {*declared.punctuated_on, *(rule if rule <= key else ())}
-        return bool(declared.ordered or declared.unique or declared.clustered) or key <= promised
+        return self.stage_of(stream).closes_keys(stream)
 
     def side_columns(self, stream: str) -> dict[str, ColumnType]:
-        """Return the columns of one stream behind its lookups, named as in the results table.
-
-        A name is `<stream or relation>_<column>`. The stream's columns come first, then the columns of
-        its relations in the order of lookups, then the record's coordinates.
-        """
-        return dict(self._side(stream))
-
-    def _side(self, stream: str) -> list[tuple[str, ColumnType]]:
-        return self._behind((stream, *self.flow.paths[stream])[-1])
+        """Return the columns of one stream behind its lookups, named as in `Stage.columns_of`."""
+        return dict(self.stage_of(stream).columns_of(stream))
 
     def _behind(self, name: str) -> list[tuple[str, ColumnType]]:
-        """Return the columns of the rows of a stream or of a step in front of the join."""
+        """Return the columns of the rows of a stream or of a step in front of its join."""
         stream, steps = self.flow.way_to(name)
-        own = self.row_columns(name)
-        columns = [(f"{stream}_{column}", kind.required) for column, kind in own.items()]
+        columns = [(f"{stream}_{column}", kind.required) for column, kind in self.row_columns(name).items()]
         for lookup in (step.lookup for each in steps if isinstance(step := self.steps[each], LookupStep)):
             relation = self.relations[lookup.relation]
             columns += [
-                (f"{lookup.relation}_{name}", kind)
-                for name, kind in relation.columns.items()
-                if name not in relation.key
+                (f"{lookup.relation}_{column}", kind)
+                for column, kind in relation.columns.items()
+                if column not in relation.key
             ]
-        return columns + [(f"{stream}_{name}", ColumnType.LONG) for name in COORDINATES]
+        return columns + [(f"{stream}_{column}", ColumnType.LONG) for column in COORDINATES]
 
     def pair_columns(self) -> dict[str, ColumnType]:
-        """Return the columns that the `where` of the join may name: those of its inputs, in their order."""
-        return dict(column for side in self.sides for column in self._side(side))
+        """Return the columns that the `where` of the last join may name: those of its inputs, in order."""
+        return self.last_stage.pair_columns
 
     def result_columns(self) -> dict[str, ColumnType]:
         """Return the columns of the results table. A semi join has those of the left input alone."""
-        return dict(column for side in self.shown for column in self._side(side))
+        return dict(self.last_stage.columns)
 
     def group_columns(self) -> dict[str, ColumnType]:
         """Return the columns of the groups table: the group key, then the measures.
@@ -434,10 +399,12 @@ class Pipeline(Model):
         return "running" in self.laid_out
 
     def stream_of(self, origin: str) -> str:
-        """Return the stream of a name: the stream itself, or the stream whose lookup asks the relation."""
-        asking = (
-            stream for stream in self.sides for each in self.lookups_of(stream) if each.relation == origin
-        )
+        """Return the stream of a name: the stream itself, or the one whose lookup asks the relation.
+
+        It is the name of a join if the rows of this join are looked up.
+        """
+        inputs = [given for stage in self.stages for given in stage.inputs]
+        asking = (given for given in inputs for each in self.lookups_of(given) if each.relation == origin)
         return next(asking, origin)
 
     def resolved(self, reference: str) -> tuple[str, str]:

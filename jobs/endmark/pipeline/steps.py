@@ -216,6 +216,9 @@ _Windows = Annotated[
 class JoinStep(Model):
     """The join of streams on columns that all of them have. `join` names its inputs, the left one first.
 
+    One input may be an earlier join, or a lookup of its rows. `on` may then name any column that one of that
+    join's streams and relations has. If its rows have a null there, they are dropped.
+
     A join of more than two inputs is inner. A result has one row of each input. Every two of its rows are
     within their windows. A row is freed when no result with it can come any more.
 

@@ -31,9 +31,9 @@ def require_replaceable(pipeline: Pipeline, source: str, table: Table, field: st
             several of it; or the stream does not say what an update or a deletion is.
     """
     stream, way = pipeline.flow.way_to(source)
-    columns = pipeline.row_columns(source)
+    columns, stage = pipeline.row_columns(source), pipeline.stage_of(stream)
     if not table.key:
-        example = ", ".join(pipeline.key)
+        example = ", ".join(stage.key)
         raise ValueError(
             f"{field}.key: name the columns by which a row of {source} replaces an earlier one, such as "
             f"[{example}]"
@@ -45,8 +45,8 @@ def require_replaceable(pipeline: Pipeline, source: str, table: Table, field: st
                 f"{field}.key: column {name!r} may be null, which is no key; declare it "
                 f"{columns[name].required}"
             )
-    if set(table.key) != set(pipeline.key):
-        place, key = pipeline.key_place
+    if set(table.key) != set(stage.key):
+        place, key = stage.key_place
         raise ValueError(
             f"{field}.key: {', '.join(table.key)} is not {', '.join(key)} of {place}, by which the job "
             "distributes rows; name that, or write the table in a pipeline of this stream alone"

@@ -155,9 +155,10 @@ def _lookup(pipeline: Pipeline, relation: str | None) -> Lookup:
 
 
 def _payload(pipeline: Pipeline, lookup: Lookup) -> int:
-    """The bytes of a stream row, estimated from the types of its columns."""
-    kinds = pipeline.stream_columns(pipeline.stream_of(lookup.relation)).values()
-    return sum(_BYTES.get(kind.domain, 8) for kind in kinds)
+    """The bytes of a row that is looked up, estimated from the types of its columns."""
+    given = pipeline.stream_of(lookup.relation)
+    origins = pipeline.stage_of(given).origins_of(given).values()
+    return sum(_BYTES.get(kind.domain, 8) for columns in origins for kind in columns.values())
 
 
 def _line(found: Prediction, what: str) -> str:

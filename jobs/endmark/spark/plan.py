@@ -1,4 +1,4 @@
-"""The plan of a job's query: one source, one or two stages in a line, no branches."""
+"""The plan of a job's query: one source, its stages in a line, no branches."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from typing import TYPE_CHECKING, Any
 from endmark.engine import channels
 from endmark.engine.bucket.lookup_levels import lookup_places
 from endmark.engine.bucket.lookup_plan import lookup_plan
-from endmark.engine.bucket.plan import BucketPlan
 from endmark.engine.channels import Buckets
 from endmark.engine.groups.stage import GroupStage
 from endmark.engine.ingest.control_rows import ControlPlan
 from endmark.engine.ingest.ingest import Ingest
+from endmark.engine.stages import stage_plans
 from endmark.engine.streams import stream_plans
 from endmark.relation.outage import warn
 from endmark.relation.sql import SqlRelation
-from endmark.spark.processor import BucketProcessor, FirstStageProcessor, GroupProcessor
+from endmark.spark.processor import BucketProcessor, EarlierStageProcessor, GroupProcessor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from endmark.pipeline import Pipeline
+    from endmark.engine.bucket.lookup_plan import LookupPlan
+    from endmark.engine.streams import StreamPlan
+    from endmark.pipeline import Lookup, Pipeline
     from endmark.relation.contract import PageDirectory
     from endmark.spark.processor import StageProcessor
 
@@ -90,23 +92,22 @@ def build(
         full_batch: the records of a full batch, as in `BucketPlan`; `None` if no batch counts as full.
     """
     buckets = bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
-    streams = stream_plans(pipeline, partitions)
-    lookups, places = [], lookup_places(pipeline)
-    for declared in pipeline.lookups:
+    streams, places = stream_plans(pipeline, partitions), lookup_places(pipeline)
+
+    def looking(declared: Lookup, stream: StreamPlan) -> LookupPlan:
         reader = SqlRelation(pipeline.relations[declared.relation], warn)
-        stream, place = streams[pipeline.stream_of(declared.relation)], places[declared.relation]
-        directory = directories[declared.relation]
-        lookups.append(
-            lookup_plan(declared, place, stream, len(buckets), reader, directory, reader.batch, cache_name)
-        )
-    bucket = BucketPlan.of(pipeline, streams, lookups, len(buckets), full_batch)
+        place, directory = places[declared.relation], directories[declared.relation]
+        return lookup_plan(declared, place, stream, len(buckets), reader, directory, reader.batch, cache_name)
+
     ingest = Ingest(streams, buckets, ControlPlan.of(pipeline))
     packed = records.mapInArrow(ingest.__call__, channels.PACKED_DDL)
-    groups = GroupStage.of(pipeline, len(buckets), buckets)
-    if groups is None:
-        return _stage(packed, BucketProcessor(bucket), channels.UNPACKED_DDL)
-    grouped = _stage(packed, FirstStageProcessor(bucket, groups), channels.PACKED_DDL)
-    return _stage(grouped, GroupProcessor(groups), channels.UNPACKED_DDL)
+    for stage in stage_plans(pipeline, streams, looking, buckets, buckets, full_batch):
+        if stage.onward is None:
+            return _stage(packed, BucketProcessor(stage.bucket), channels.UNPACKED_DDL)
+        packed = _stage(packed, EarlierStageProcessor(stage.bucket, stage.onward), channels.PACKED_DDL)
+        if isinstance(stage.onward, GroupStage):
+            return _stage(packed, GroupProcessor(stage.onward), channels.UNPACKED_DDL)
+    raise AssertionError("the last stage of a query hands its results to the sink")
 
 
 def _stage(packed: DataFrame, processor: StageProcessor, columns: str) -> DataFrame:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from endmark.engine.bucket.plan import BucketPlan
+    from endmark.engine.derived_stream import DerivedStream
     from endmark.engine.groups.stage import GroupStage
     from endmark.engine.stored_task import StoredBucket, StoredGroups
 
@@ -68,7 +69,7 @@ class StageProcessor(StatefulProcessor):
 
 
 class BucketProcessor(StageProcessor):
-    """A processor for the stage of the join, whose output goes to the sink."""
+    """A processor for a stage with a join or lookups, whose output goes to the sink."""
 
     @cached_property
     def _stored(self) -> StoredBucket:
@@ -83,22 +84,22 @@ class BucketProcessor(StageProcessor):
             yield Row(channel=channel, blob=blob)
 
 
-class FirstStageProcessor(BucketProcessor):
-    """A processor for the stage of the join, whose output goes to a stage of groups.
+class EarlierStageProcessor(BucketProcessor):
+    """A processor for a stage with a join or lookups, whose output goes to another stage.
 
     Args:
         plan: the plan of a bucket. It leaves results unpacked.
-        groups: the plan of the stage of groups.
+        onward: the plan of what takes the results.
     """
 
-    def __init__(self, plan: BucketPlan, groups: GroupStage) -> None:
+    def __init__(self, plan: BucketPlan, onward: DerivedStream | GroupStage) -> None:
         super().__init__(plan)
-        self._groups: bytes = _AS_SPARK_DOES.dumps(groups)
+        self._onward: bytes = _AS_SPARK_DOES.dumps(onward)
 
     @cached_property
-    def _next(self) -> GroupStage:
-        groups: GroupStage = _AS_SPARK_DOES.loads(self._groups)
-        return groups
+    def _next(self) -> DerivedStream | GroupStage:
+        onward: DerivedStream | GroupStage = _AS_SPARK_DOES.loads(self._onward)
+        return onward
 
     def _rows(self, label: int, packed: Iterator[tuple[str, bytes]]) -> Iterator[Row]:
         for bucket, channel, blob in self._next.hand_over(label, self._stored.run(packed)):

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from endmark.domain import Domain
 from endmark.driver.topics import partition_counts
 from endmark.engine.streams import arrow_schema, ddl, spark_type
+from endmark.pipeline.tables import is_step_role, step_of
 from endmark.wire.json_records import MARK
 
 if TYPE_CHECKING:
@@ -85,9 +86,15 @@ class OutputTopic:
             bootstrap: the broker's host:port.
             app_id: the id of the checkpoint; with the number of a batch, readers recognise a repeat by it.
         """
-        columns = pipeline.columns_of(role)
-        sides = {name: [f"{stream}_{name}" for stream in pipeline.sides] for name in pipeline.key}
-        key = {name: [column for column in of if column in columns] for name, of in sides.items()}
+        stage, columns = pipeline.last_stage, pipeline.columns_of(role)
+        if is_step_role(role):
+            stream, _ = pipeline.flow.way_to(step_of(role))
+            stage = pipeline.stage_of(stream)
+        sources = zip(*(stage.key_columns(given) for given in stage.inputs), strict=True)
+        key = {
+            name: [column for column in of if column in columns]
+            for name, of in zip(stage.key, sources, strict=True)
+        }
         # A later row step may derive the key of the join. Then these records have none.
         return cls(columns, key if all(key.values()) else {}, topic, partitions, bootstrap, app_id)
 

@@ -13,20 +13,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 
+import endmark.pipelines
 from endmark.control.database import FinishedBatch
 from endmark.errors import ConfigError, EndmarkError
-from endmark_benchmarks.contenders.pipeline_spark import batches
+from endmark_benchmarks.contenders.kafka_spark import batches
+from endmark_benchmarks.harness import job_contest
 from endmark_benchmarks.harness.contest import Digest, DisagreementError
 from endmark_benchmarks.harness.delta import Commit, commits
-from endmark_benchmarks.harness.shares import python_shares, wall_shares
-from endmark_benchmarks.measurements import latency, pipeline, recovery
+from endmark_benchmarks.harness.job_contest import BatchTime
+from endmark_benchmarks.harness.shares import python_seconds, python_shares, wall_seconds, wall_shares
+from endmark_benchmarks.measurements import further_stage, latency, lookup_alone, pipeline, recovery
 from endmark_benchmarks.page.chart import stacked
 from endmark_benchmarks.page.write import pictures, tables
-from endmark_feed.message import EPOCH
+from endmark_benchmarks.workloads import shop
+from endmark_benchmarks.workloads.measured import Measured
+from endmark_feed.message import EPOCH, Kind
 from endmark_feed.options import FeedOptions
 from endmark_feed.workload import messages
 
+DATABASE = "mysql+pymysql://somebody@localhost/somewhere"
 SVG = "{http://www.w3.org/2000/svg}"
 TASKS, TABLE = "compute_seconds", "write_seconds{table=results}"
 
@@ -41,13 +48,13 @@ def told(total: float, sink: float, tasks: float, planning: float, **python: flo
 
 
 def test_a_rate_is_that_after_the_first_third() -> None:
-    warm, *rest = [pipeline.BatchTime(100, 50), pipeline.BatchTime(100, 1), pipeline.BatchTime(50, 2)]
-    assert pipeline.rate([warm, *rest]) == 50
+    warm, *rest = [BatchTime(100, 50), BatchTime(100, 1), BatchTime(50, 2)]
+    assert job_contest.rate([warm, *rest]) == 50
 
 
 def test_streams_are_read_in_step() -> None:
-    assert pipeline._split({"items": 100, "bids": 300}, 40) == {"items": 10, "bids": 30}
-    assert pipeline._split({"items": 1, "bids": 10_000}, 40)["items"] == 1
+    assert job_contest.split({"items": 100, "bids": 300}, 40) == {"items": 10, "bids": 30}
+    assert job_contest.split({"items": 1, "bids": 10_000}, 40)["items"] == 1
 
 
 def test_too_few_batches_are_refused(tmp_path: Path) -> None:
@@ -57,9 +64,9 @@ def test_too_few_batches_are_refused(tmp_path: Path) -> None:
 
 def test_other_tables_end_it() -> None:
     ours = [Digest(1, 2, 3), Digest(1, 2, 3)]
-    pipeline._require_same("spark", list(ours), ours)
+    job_contest.require_same("spark", list(ours), ours)
     with pytest.raises(DisagreementError, match="nothing to compare"):
-        pipeline._require_same("spark", [ours[0], Digest(1, 2, 4)], ours)
+        job_contest.require_same("spark", [ours[0], Digest(1, 2, 4)], ours)
 
 
 def test_shares_are_of_all_batches_and_add_up() -> None:
@@ -67,6 +74,64 @@ def test_shares_are_of_all_batches_and_add_up() -> None:
 
     assert wall_shares(found) == {"tasks": 75.0, "tables": 15.0, "planning": 5.0, "rest": 5.0}
     assert python_shares(found) == {"parse": 20.0, "join": 2.5, "rest": 77.5}
+    assert wall_seconds(found, 2e6) == {"tasks": 1.5, "tables": 0.3, "planning": 0.1}
+    assert python_seconds(found, 2e6) == {"parse": 0.8, "join": 0.1}
+
+
+def test_stages_differ_by_the_key_of_their_groups() -> None:
+    one, two = (measured.load(DATABASE) for measured in further_stage.STAGES.values())
+
+    assert (one.regroups, two.regroups) == (False, True)
+    assert (list(one.group_key), list(two.group_key)) == (["item_id"], ["items_seller_id"])
+    assert one.directories == two.directories
+    assert one.aggregate is not None
+    assert two.aggregate is not None
+    assert one.aggregate.measures == two.aggregate.measures
+
+
+@pytest.mark.parametrize(
+    ("changed", "wrong"),
+    [({}, 0), ({"bids": [1, 1, 2]}, 1), ({"items_seller_id": [7, 7, 8]}, 2), ({"batch": [2, 1, 1]}, 1)],
+)
+def test_groups_are_those_of_the_results(changed: dict[str, Any], wrong: int, tmp_path: Path) -> None:
+    """Seller 7 has two bids in two batches, seller 9 two in one."""
+    groups = {"items_seller_id": [7, 7, 9], "bids": [1, 2, 2], "highest_bid": [1.0, 3.0, 2.0]}
+    results = {"items_seller_id": [7, 7, 9, 9], "bids_price": [1.0, 3.0, 2.0, 1.0]}
+    write_deltalake(tmp_path / "groups", pa.table(groups | {"batch": [1, 2, 1]} | changed))
+    write_deltalake(tmp_path / "results", pa.table(results))
+    pipeline = further_stage.STAGES["two stages"].load(DATABASE)
+
+    if not wrong:
+        further_stage.require_right_groups("two", pipeline, tmp_path)
+        return
+    with pytest.raises(DisagreementError, match=rf"two: {wrong} of \d groups are not those of the results"):
+        further_stage.require_right_groups("two", pipeline, tmp_path)
+
+
+def test_measured_pipelines_have_the_streams_of_the_examples() -> None:
+    """They read recordings of these, whose records have all their columns."""
+    examples = Path(endmark.pipelines.__file__)
+    for measured, example in (
+        (shop.MEASURED, examples.with_name("fulfilment.yaml")),
+        (lookup_alone.MEASURED, examples.with_name("auction.yaml")),
+    ):
+        ours, theirs = measured.load(DATABASE), Measured(example).load(DATABASE)
+        for name, stream in ours.streams.items():
+            assert stream.topic == theirs.streams[name].topic
+            assert list(stream.columns) == list(theirs.streams[name].columns)
+            assert stream.event_time == theirs.streams[name].event_time
+
+
+def test_the_shops_recording_has_good_records_alone(tmp_path: Path) -> None:
+    found = list(shop.recorded(tmp_path, 5_000, 1_000).messages())
+
+    assert len(found) == pytest.approx(5_000, rel=0.05)
+    assert {message.kind for message in found} == {Kind.ROW, Kind.PUNCTUATION}
+    places = {(message.topic, message.partition) for message in found}
+    assert len(places) == sum(shop.PARTITIONS.values())
+    assert len({(message.topic, message.key, message.partition) for message in found}) == len(
+        {(message.topic, message.key) for message in found}
+    )
 
 
 def test_records_of_sparks_batches_are_what_its_offsets_say() -> None:
@@ -180,6 +245,40 @@ def test_every_bench_has_its_tables_and_pictures() -> None:
         "answers": [answers | {"sidecar_cores": 0.1}],
     }
 
+    spent = {"wall": {"tasks": 6.0, "tables": 0.5}, "python": {"parse": 3.0}}
+    more = {"wall": {"tasks": 7.0, "tables": 0.5}, "python": {"parse": 3.0, "aggregate": 1.0}}
+    at_rate = {"seconds": seconds, "feed_behind": 0.02}
+    stage_report = {
+        "bench": "further-stage",
+        "options": {"fed": 10_000.0},
+        "cells": [{"title": "auction", "contenders": {"one stage": rate, "two stages": rate}}],
+        "seconds": {"one stage": spent, "two stages": more},
+        "latency": {"one stage": at_rate, "two stages": at_rate},
+    }
+    joined = {"rows_a_second": 2e6, "results": 1_234, "most_rows": 5_000, "most_bytes": 2_500_000}
+    at_once = joined | {"rows_a_second": 8e6, "most_rows": 0, "most_bytes": 0}
+    nary_report = {
+        "bench": "nary-join",
+        "workloads": {
+            "two of each": {"one operator": joined, "chain of two": joined, "duckdb": at_once},
+        },
+    }
+
+    rates, visible, wall, python = tables(stage_report)
+    assert rates.headings[-1] == "one stage / this"
+    assert visible.rows[1] == ["two stages", "0.50", "1.00", "2.00", "0.02"]
+    assert wall.rows == [["tasks", "6.00", "7.00"], ["tables", "0.50", "0.50"], ["all", "6.50", "7.50"]]
+    assert python.rows[:2] == [["parse", "3.00", "3.00"], ["aggregate", "0.00", "1.00"]]
+    [nary] = tables(nary_report)
+    assert nary.title == "two of each, 1,234 results"
+    assert nary.rows[1:] == [
+        ["chain of two", "2,000,000", "5,000", "2.5", "1.00"],
+        ["duckdb", "8,000,000", "", "", "0.25"],
+    ]
+    for bench in ("three-streams", "lookup-alone"):
+        assert tables(pipeline_report | {"bench": bench}) == tables(pipeline_report)
+    assert list(pictures(stage_report, "further-stage")) == ["further-stage-1.svg"]
+    assert pictures(nary_report, "nary-join") == {}
     rates, wall, python = tables(pipeline_report)
     assert rates.headings[-1] == "endmark / this"
     assert (wall.rows[0], python.rows[0]) == (["tasks", "80.0"], ["parse", "30.0"])

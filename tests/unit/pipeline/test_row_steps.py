@@ -94,7 +94,7 @@ def test_columns_behind_row_steps(tmp_path: Path) -> None:
         "orders_kafka_offset",
     ]
     assert str(pipeline.group_columns()["gross"]) == "decimal(18,4)"
-    assert residual(pipeline) is not None
+    assert residual(pipeline.last_stage) is not None
     plan = stream_plans(pipeline, {"orders": 1, "payments": 1})["orders"]
     assert [step.name for step in plan.steps] == ["priced", "dear"]
     assert list(plan.columns) == list(pipeline.stream_columns("orders"))

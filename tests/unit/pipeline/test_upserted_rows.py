@@ -27,7 +27,7 @@ def test_the_key_of_the_table_is_that_of_its_stream() -> None:
     document = with_stream(replica(), format="json", updates="dead_letter", punctuated_on=[])
     pipeline = Pipeline.model_validate(document)
 
-    assert pipeline.key_place == ("tables.now.key", ("customer_id",))
+    assert pipeline.last_stage.key_place == ("tables.now.key", ("customer_id",))
     assert pipeline.key_of("latest:changes") == ("changes_customer_id",)
     assert not pipeline.shows_results
 

@@ -43,7 +43,8 @@ class LookupPlace:
 
 def lookup_places(pipeline: Pipeline) -> dict[str, LookupPlace]:
     """Return the place of each lookup of a pipeline, by the name of its relation."""
-    return {name: place for stream in pipeline.sides for name, place in _places(pipeline, stream).items()}
+    inputs = [given for stage in pipeline.stages for given in stage.inputs]
+    return {name: place for given in inputs for name, place in _places(pipeline, given).items()}
 
 
 def _places(pipeline: Pipeline, stream: str) -> dict[str, LookupPlace]:

@@ -137,7 +137,9 @@ def share(memory: int, buckets: int) -> int:
 
 def _gate(stream: StreamPlan, lookup: LookupSpec, place: LookupPlace, *, carries: bool) -> GateSpec:
     found = tuple(place.found.names)
-    record = (str(stream.side.partition), str(stream.side.offset)) if place.level else ()
+    # A row of a derived stream has no place of its own, so each of its rows counts as a record.
+    placed = place.level and stream.side.partition is not None
+    record = (str(stream.side.partition), str(stream.side.offset)) if placed else ()
     key, codec = stream.side.key, stream.side.codec
     if place.first:
         dropped = (VALUE,) if stream.keeps_value and place.last else ()
@@ -160,9 +162,11 @@ def _misses(declared: Declared) -> Misses:
 
 
 def _schema(stream: StreamPlan, place: LookupPlace) -> pa.Schema:
-    """Return the schema of the rows that a lookup gets: ingest packs them, and earlier levels add columns."""
-    fields = [(f"{stream.name}_{name}", kind.arrow) for name, kind in stream.columns.items()]
-    fields += [(str(stream.side.partition), pa.int64()), (str(stream.side.offset), pa.int64())]
+    """Return the schema of the rows that a lookup gets: they arrive packed; earlier levels add columns."""
+    fields = [(name, kind.arrow) for name, kind in stream.columns.items()]
+    if stream.side.partition is not None:
+        fields = [(f"{stream.name}_{name}", kind) for name, kind in fields]
+        fields += [(stream.side.partition, pa.int64()), (str(stream.side.offset), pa.int64())]
     fields += [(VALUE, pa.binary())] if stream.keeps_value else []
     fields += [] if place.alone else [(ROW, pa.int64())]
     return pa.schema([*fields, *place.found, (BATCH, pa.int64())])

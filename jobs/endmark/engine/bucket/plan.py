@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 from endmark.control.knobs import steps_of
+from endmark.engine import channels
 from endmark.engine.bucket.written_steps import WrittenStep, written_steps
 from endmark.engine.streams import group_plan, nobody, residual
 from endmark.errors import ConfigError
-from endmark.operators.stream_join.presets import DEFAULT
+from endmark.operators.stream_join.presets import DEFAULT, Propagation
 from endmark.types import JoinType
 
 if TYPE_CHECKING:
@@ -18,14 +19,17 @@ if TYPE_CHECKING:
     from endmark.condition import Condition
     from endmark.control.knobs import Steps
     from endmark.engine.bucket.lookup_plan import LookupPlan
+    from endmark.engine.derived_stream import DerivedStream
     from endmark.engine.streams import GroupPlan, StreamPlan
     from endmark.operators.stream_join.presets import Policy
-    from endmark.pipeline import Pipeline
+    from endmark.pipeline.stage import Stage
+
+_OF_ALL_STAGES = (channels.READ, channels.KNOBS)
 
 
 @dataclass(frozen=True)
 class BucketPlan:
-    """The plan of a bucket: the join of its streams, and the group-by on its key if there is one.
+    """The plan of a bucket of one stage: the join of its streams, and the group-by on its key, if any.
 
     A stream without a join is joined with a stream that has ended (`nobody`).
 
@@ -46,6 +50,10 @@ class BucketPlan:
         in_band: whether violations leave as text, for a frame that has a column of punctuations.
         shows_results: whether results leave the bucket. If not, only their groups do.
         packs_results: whether results leave as blobs, which can be shuffled or written to tables.
+        derived: the stream that has the results of the stage before; `None` in the first stage.
+        goes_on: whether results are a derived stream of the next stage. Then the bucket makes a report for
+            it, and what it reads of knobs and batches passes through.
+        later: the streams of later stages, whose blobs pass through.
         written: the streams and steps in front of the join whose rows leave, too.
     """
 
@@ -63,44 +71,64 @@ class BucketPlan:
     in_band: bool = False
     shows_results: bool = True
     packs_results: bool = True
+    derived: DerivedStream | None = None
+    goes_on: bool = False
+    later: frozenset[str] = frozenset()
     written: tuple[WrittenStep, ...] = ()
 
     @classmethod
     def of(
         cls,
-        pipeline: Pipeline,
+        stage: Stage,
         streams: Mapping[str, StreamPlan],
         lookups: Sequence[LookupPlan],
         buckets: int,
         full_batch: int | None,
+        derived: DerivedStream | None = None,
     ) -> Self:
-        """Make the plan of a pipeline.
+        """Make the plan of a stage of a pipeline.
 
         Args:
-            pipeline: the pipeline.
-            streams: the plans of its streams, by name.
+            stage: the stage.
+            streams: the plans of its inputs, by name.
             lookups: the plans of its lookups.
             buckets: the number of buckets.
             full_batch: the field of the plan.
+            derived: the field of the plan.
         """
-        inputs = tuple(streams[name] for name in pipeline.sides)
-        join, step = pipeline.join, f"steps.{pipeline.flow.join}"
+        pipeline, join = stage.pipeline, stage.join
+        inputs = tuple(streams[name] for name in stage.inputs)
+        policy = DEFAULT if join is None else join.policy(buckets, field=stage.place)
+        behind = pipeline.stages[len(stage.before) + 1 :]
         return cls(
             streams=inputs if join is not None else (*inputs, nobody(*inputs)),
             kind=JoinType.LEFT if join is None else join.type,
-            residual=residual(pipeline),
-            policy=DEFAULT if join is None else join.policy(buckets, field=step),
-            group=group_plan(pipeline),
-            step=step,
+            residual=residual(stage),
+            # A further stage announces nothing, since no verification could tell when it must.
+            policy=policy if stage.earlier is None else replace(policy, propagate=Propagation.NEVER),
+            group=None if behind else group_plan(pipeline),
+            step=stage.place,
             full_batch=full_batch,
             buckets=buckets,
             lookups=tuple(lookups),
             steps=steps_of(pipeline),
-            # A second stage takes all results, and packs those that leave for the sink.
-            shows_results=pipeline.shows_results or pipeline.regroups,
-            packs_results=not pipeline.regroups,
-            written=written_steps(pipeline, streams, lookups),
+            # The next stage takes all results, and packs those that leave for the sink.
+            shows_results=bool(behind) or pipeline.shows_results or pipeline.regroups,
+            packs_results=not (behind or pipeline.regroups),
+            derived=derived,
+            goes_on=bool(behind),
+            later=frozenset(name for each in behind for name in each.streams),
+            written=written_steps(stage, streams, lookups),
         )
+
+    def passes_on(self, channel: str) -> bool:
+        """Return whether blobs of a channel go on to a later stage, or to the sink."""
+        return not self.takes(channel) or (self.goes_on and channel in _OF_ALL_STAGES)
+
+    def takes(self, channel: str) -> bool:
+        """Return whether blobs of a channel are for this stage."""
+        _, _, stream = channel.partition(":")
+        return not channels.is_for_sink(channel) and stream not in self.later
 
     def stream(self, name: str) -> StreamPlan:
         """Return the plan of a stream, by its name."""

@@ -107,18 +107,15 @@ class BucketTask:
         """
         arrived: dict[str, list[bytes]] = {}
         for channel, blob in packed:
-            if channels.is_for_sink(channel):
+            if self._plan.passes_on(channel):
                 yield channel, blob
-            else:
+            if self._plan.takes(channel):
                 arrived.setdefault(channel, []).append(blob)
         records = sum(json.loads(blob)["records"] for blob in arrived.get(channels.READ, []))
         full = self._join.notes.get("full_batch")
         pause = full is None or records < full
         with self._profile.phase("unpack"):
-            came = {
-                stream.name: _unpacked(stream, arrived, looked_up=stream.name in self._lookups.streams)
-                for stream in self._plan.streams
-            }
+            came = self._came(arrived)
         samples: Counter[str] = Counter()
         with self._profile.phase("lookup"):
             looked_up = self._lookups.process(came, pause=pause)
@@ -141,8 +138,7 @@ class BucketTask:
             samples[sample("running_groups_total")] += running_rows.num_rows
             if running_rows.num_rows:
                 yield channels.RUNNING, codec.encode(running_rows)
-        if patterns:
-            yield channels.PATTERNS, json.dumps(vars(patterns)).encode()
+        yield from self._told(patterns)
         self._join.notes["full_batch"] = self._plan.full_batch
         self._knobs.turn(arrived.get(channels.KNOBS, []))
         failures = self._join.failures
@@ -156,6 +152,26 @@ class BucketTask:
         report["greatest"] = self._lookups.ages()
         report["least"] = self._lookups.times(owed=self._join.spiller.owes)
         yield channels.METRICS, json.dumps(report).encode()
+
+    def _came(self, arrived: Mapping[str, list[bytes]]) -> dict[str, StreamBatch]:
+        """Unpack the batch of each stream, given the blobs of the bucket by channel."""
+        came = {
+            stream.name: _unpacked(stream, arrived, looked_up=stream.name in self._lookups.streams)
+            for stream in self._plan.streams
+        }
+        if (derived := self._plan.derived) is not None:
+            name, reports = derived.stream.name, arrived.get(channels.REPORT, [])
+            came[name] = derived.with_reports(came[name], reports)
+        return came
+
+    def _told(self, patterns: Report) -> Iterator[tuple[str, bytes]]:
+        """Yield the statements of a batch for the next stage, or for the sink."""
+        if self._plan.goes_on:
+            # The report is sent even if it is empty, so that silence is not taken for a statement.
+            told = vars(patterns) | {"progress": self._join.oldest_to_come}
+            yield channels.REPORT, json.dumps(told).encode()
+        elif patterns:
+            yield channels.PATTERNS, json.dumps(vars(patterns)).encode()
 
     def _expect_promises(self) -> None:
         for side in self._join.sides:
@@ -248,7 +264,9 @@ class BucketTask:
 
     def _violations(self) -> Iterator[tuple[str, bytes]]:
         for violation in self._join.output.violations:
-            stream = self._plan.stream(violation.side)
+            stream, derived = self._plan.stream(violation.side), self._plan.derived
+            if derived is not None and stream.name == derived.stream.name:
+                raise AssertionError(f"rows of {stream.name} are {violation.reason}, though no row can be")
             if self._plan.in_band:
                 yield channels.REFUSED, codec.encode(frame_rejects.violations(stream, violation))
             elif stream.side.partition is not None:  # rows of a frame have no coordinates

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from endmark.engine.bucket.lookup_plan import LookupPlan
     from endmark.engine.streams import StreamPlan
-    from endmark.pipeline import Pipeline
+    from endmark.pipeline.stage import Stage
     from endmark.state.keys import KeySpec
 
 
@@ -81,18 +81,20 @@ class WrittenStep:
 
 
 def written_steps(
-    pipeline: Pipeline, streams: Mapping[str, StreamPlan], lookups: Sequence[LookupPlan]
+    stage: Stage, streams: Mapping[str, StreamPlan], lookups: Sequence[LookupPlan]
 ) -> tuple[WrittenStep, ...]:
-    """Return the streams and steps of a pipeline in front of its join that a table or a topic needs.
+    """Return the streams and steps in front of the join of a stage that a table or a topic needs.
 
     Args:
-        pipeline: the pipeline.
-        streams: the plans of its streams, by name.
+        stage: the stage.
+        streams: the plans of its inputs, by name.
         lookups: the plans of its lookups; those of one stream in their order.
     """
-    found = []
+    found, pipeline = [], stage.pipeline
     for role in pipeline.step_roles:
         stream, steps = pipeline.flow.way_to(step_of(role))
+        if stream not in stage.inputs:
+            continue
         key, deletes = pipeline.key_of(role), pipeline.streams[stream].format == "debezium"
         own = [lookup for lookup in lookups if lookup.stream == stream]
         found.append(

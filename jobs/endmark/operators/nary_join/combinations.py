@@ -79,7 +79,10 @@ class Combinations:
             pieces[number] = list(_lookup(candidates[number], keys, alive))
             if not pieces[number]:
                 return
-            alive = np.unique(np.concatenate([piece.group for piece in pieces[number]]))
+            answered = np.zeros(len(keys), bool)
+            for piece in pieces[number]:
+                answered[piece.group] = True
+            alive = np.flatnonzero(answered)
         pieces[first] = [_Piece(rows.segment, group, rows.positions)]
         kept = np.zeros(len(keys), bool)
         kept[alive] = True

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from endmark.state import codec
+from endmark.state import codec, search
 from endmark.state.keys import bucket_of
 from endmark.state.segment import int64
 from endmark.state.segment_list import SegmentList
@@ -95,15 +95,18 @@ class ClosedRanges:
         if self._key.hashed:
             yield from self.ranges.find(keys)
             return
+        if not len(keys):
+            return
+        in_order = bool((keys.codes[1:] >= keys.codes[:-1]).all())
+        least, greatest = keys.codes.min(), keys.codes.max()
         for segment in self.ranges.segments:
             first = segment.keys.codes
-            j = np.searchsorted(first, keys.codes, "right") - 1
-            i = np.flatnonzero(j >= 0)
-            i = i[keys.codes[i] <= _last(segment.batch, first, j[i])]
-            if segment.dead is not None:
-                i = i[~segment.dead[j[i]]]
-            if len(i):
-                yield segment, i, j[i]
+            if first[0] > greatest or _last(segment.batch, first, np.array([-1]))[0] < least:
+                continue
+            found = _by_range if in_order and len(first) < len(keys) else _by_key
+            for i, j in found(segment, keys.codes):
+                if len(i):
+                    yield segment, i, j
 
     def remove(self, key_promises: KeyPromises) -> None:
         """Drop the ranges whose keys patterns of every partition have promised."""
@@ -115,6 +118,32 @@ class ClosedRanges:
             return key_promises.positions_of_ranges(first, _last(segment.batch, first, np.arange(len(first))))
 
         self.ranges.remove_where(positions)
+
+
+def _by_range(segment: Segment, codes: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """Yield positions (key, live range) of keys in ranges, in pieces, by a search for each range.
+
+    The keys must be in order. If most ranges hold many keys, this is the faster way.
+    """
+    first = segment.keys.codes
+    begin = np.searchsorted(codes, first)
+    counts = np.searchsorted(codes, _last(segment.batch, first, np.arange(len(first))), "right") - begin
+    if segment.dead is not None:
+        counts[segment.dead] = 0
+    hit = np.flatnonzero(counts)
+    for j, i in search.spread(hit, begin[hit], counts[hit]):
+        yield i, j
+
+
+def _by_key(segment: Segment, codes: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """Yield positions (key, live range) of keys in ranges, by a search for each key."""
+    first = segment.keys.codes
+    j = np.searchsorted(first, codes, "right") - 1
+    i = np.flatnonzero(j >= 0)
+    i = i[codes[i] <= _last(segment.batch, first, j[i])]
+    if segment.dead is not None:
+        i = i[~segment.dead[j[i]]]
+    yield i, j[i]
 
 
 def _last(ranges: pa.RecordBatch, first: Ints, at: Ints) -> Ints:

@@ -148,6 +148,16 @@ class SegmentJoin(ABC):
             self.output.counts["join_results_total", ""] += piece.num_rows
             yield piece
 
+    @property
+    def oldest_to_come(self) -> int:
+        """The least event time (µs) of the first side's row in any later result; `NEVER` without a bound.
+
+        A row of the first side is in state, or it enters later and is then no older than progress. Read it
+        between two batches.
+        """
+        first = self.sides[0]
+        return first.rows.oldest(first.progress)
+
     def expect(self, side: SideState, promises: Sequence[Punctuation]) -> None:
         """Hold back the patterns that later promises will complete. Call it after `process`.
 

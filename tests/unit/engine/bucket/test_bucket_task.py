@@ -123,7 +123,7 @@ def test_condition_is_checked_against_the_tables() -> None:
     document = changed(matched={"where": "sales_prize > 1"})
 
     with pytest.raises(ConfigError, match=r"steps\.matched\.where: no column 'sales_prize'"):
-        residual(Pipeline.model_validate(document))
+        residual(Pipeline.model_validate(document).last_stage)
 
 
 def test_tables_have_types_that_spark_knows(tmp_path: Path) -> None:

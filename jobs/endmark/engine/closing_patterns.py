@@ -1,0 +1,49 @@
+"""The announced patterns of a stage that close keys of the next one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from endmark.operators.stream_join.announce import ALL_VALUES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class ClosingPatterns:
+    """Reads patterns over columns of results as patterns over columns of a key.
+
+    Args:
+        equals: the columns of results that equal a column of the key in every result, each with the name of
+            that column. A pattern on such columns alone closes the keys that it matches.
+        present: the columns of results that are null in no result. A pattern of all values of such columns
+            closes every key, since no result comes any more.
+    """
+
+    equals: Mapping[str, str]
+    present: frozenset[str]
+
+    def read(self, text: str) -> dict[str, Any] | None:
+        """Return the patterns of a text in JSON by columns of the key.
+
+        Returns:
+            No patterns match every key. `None` if the text restricts another column, and so closes no key.
+        """
+        patterns = {
+            name: pattern
+            for name, pattern in json.loads(text).items()
+            if not (name in self.present and pattern == ALL_VALUES)
+        }
+        if not patterns.keys() <= self.equals.keys():
+            return None
+        return {self.equals[name]: pattern for name, pattern in patterns.items()}
+
+    def narrowed(self, report: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the statements of a bucket's report about patterns that can close a key."""
+        return {
+            "released": {text: by for text, by in report["released"].items() if self.read(text) is not None},
+            "waiting": [text for text in report["waiting"] if self.read(text) is not None],
+        }

@@ -1,0 +1,69 @@
+"""The plans of all stages of a query, which form a line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from endmark.engine.bucket.plan import BucketPlan
+from endmark.engine.derived_stream import DerivedStream
+from endmark.engine.groups.stage import GroupStage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from endmark.engine.bucket.lookup_plan import LookupPlan
+    from endmark.engine.channels import Buckets
+    from endmark.engine.streams import StreamPlan
+    from endmark.pipeline import Lookup, Pipeline
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """The plan of one stage, and of what takes its results.
+
+    Args:
+        bucket: the plan of its buckets.
+        onward: the derived stream of the next stage, or the last stage, of groups; `None`: results go to the
+            sink.
+    """
+
+    bucket: BucketPlan
+    onward: DerivedStream | GroupStage | None
+
+
+def stage_plans(
+    pipeline: Pipeline,
+    streams: Mapping[str, StreamPlan],
+    looking: Callable[[Lookup, StreamPlan], LookupPlan],
+    buckets: Buckets,
+    group_buckets: Buckets,
+    full_batch: int | None,
+) -> list[StagePlan]:
+    """Make the plans of all stages with a join or lookups, in order.
+
+    Args:
+        pipeline: the pipeline.
+        streams: the plans of its streams, by name.
+        looking: makes the plan of a lookup, given the plan of the stream that is looked up.
+        buckets: the buckets of each of these stages.
+        group_buckets: the buckets of a stage of groups.
+        full_batch: a batch of fewer records is a pause, as in `BucketPlan`.
+    """
+    stages = pipeline.stages
+    deriving = {
+        number: DerivedStream.of(stage, stage.earlier, buckets)
+        for number, stage in enumerate(stages)
+        if stage.earlier is not None
+    }
+    plans: list[StagePlan] = []
+    for number, stage in enumerate(stages):
+        derived = deriving.get(number)
+        inputs = {**streams, **({} if derived is None else {derived.stream.name: derived.stream})}
+        lookups = [
+            looking(lookup, inputs[given]) for given in stage.inputs for lookup in pipeline.lookups_of(given)
+        ]
+        bucket = BucketPlan.of(stage, inputs, lookups, len(buckets), full_batch, derived)
+        onward = deriving.get(number + 1) or GroupStage.of(pipeline, len(buckets), group_buckets)
+        plans.append(StagePlan(bucket, onward))
+    return plans

@@ -1,0 +1,337 @@
+"""One stage of a pipeline: its inputs, their key, and the columns of its results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from endmark.operators.stream_join.presets import PRESETS, Propagation
+from endmark.pipeline.sources import COORDINATES
+from endmark.pipeline.steps import JoinStep
+from endmark.types import ColumnType, JoinType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    from endmark.pipeline.flow import StageSteps
+    from endmark.pipeline.model import Pipeline
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """The part of a pipeline on one key: a join of its inputs, or one input that no join takes.
+
+    An input is a stream, or the join of the stage before, whose results are then a *derived stream* of the
+    name of that join. Its columns keep the names that they have in results. Its event time is that of the
+    first input of that join, which has a row in every result.
+
+    Args:
+        pipeline: the pipeline.
+        steps: the steps of the stage.
+        earlier: the stage before; `None` for the first one.
+    """
+
+    pipeline: Pipeline
+    steps: StageSteps
+    earlier: Stage | None = None
+
+    @property
+    def place(self) -> str:
+        """The place of the join in the pipeline file."""
+        return f"steps.{self.steps.join}"
+
+    @property
+    def join(self) -> JoinStep | None:
+        """The join; `None` without one."""
+        step = self.pipeline.steps.get(self.steps.join or "")
+        return step if isinstance(step, JoinStep) else None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs, in the order of the join's."""
+        return tuple(self.steps.paths)
+
+    @property
+    def before(self) -> tuple[Stage, ...]:
+        """The stages before this one, in order."""
+        return () if self.earlier is None else (*self.earlier.before, self.earlier)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The inputs that are streams."""
+        return tuple(name for name in self.inputs if name in self.pipeline.streams)
+
+    @property
+    def derived(self) -> str | None:
+        """The input that has the results of the stage before; `None` in the first stage."""
+        return None if self.earlier is None else self.earlier.steps.join
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """The streams of this stage and of those before, in the order of the columns of results."""
+        return tuple(stream for given in self.inputs for stream in self._before(given, "sides"))
+
+    @property
+    def shown_inputs(self) -> tuple[str, ...]:
+        """The inputs whose columns results have: the left one of a semi join, and otherwise all."""
+        return self.inputs[:1] if self.join is not None and self.join.type is JoinType.SEMI else self.inputs
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The streams whose columns results have."""
+        return tuple(stream for given in self.shown_inputs for stream in self._before(given, "shown"))
+
+    @property
+    def present_inputs(self) -> tuple[str, ...]:
+        """The inputs that have a row in every result."""
+        if self.join is None:
+            return self.inputs
+        first, *others = self.inputs
+        absent = {first} if self.join.type.keeps_right else set()
+        absent |= set(others) if self.join.type.keeps_left else set()
+        return tuple(given for given in self.shown_inputs if given not in absent)
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """The streams that have a row in every result."""
+        return tuple(stream for given in self.present_inputs for stream in self._before(given, "present"))
+
+    def _before(self, given: str, streams: str) -> tuple[str, ...]:
+        """Return some streams of an input, given the name of the property that has those of a stage."""
+        if self.earlier is None or given != self.derived:
+            return (given,)
+        found: tuple[str, ...] = getattr(self.earlier, streams)
+        return found
+
+    def window_of(self, given: str) -> timedelta | None:
+        """Return the event time for which a row of an input stays joinable; `None` is for ever."""
+        return None if self.join is None else self.join.window_of(self.join.inputs[self.inputs.index(given)])
+
+    def window_field(self, given: str) -> str:
+        """Return the field that has the window of an input of the join."""
+        return (
+            "" if self.join is None else f"{self.place}.window.{self.join.inputs[self.inputs.index(given)]}"
+        )
+
+    def preserved(self, given: str) -> bool:
+        """Return whether rows of an input are results even without a partner."""
+        if self.join is None:
+            return False
+        return self.join.type.keeps_right if self.inputs.index(given) else self.join.type.keeps_left
+
+    def timed_by(self, given: str) -> str:
+        """Return the stream whose event time is that of an input's rows: the input itself, if it is one."""
+        if self.earlier is None or given != self.derived:
+            return given
+        return self.earlier.timed_by(self.earlier.inputs[0])
+
+    def time_of(self, given: str) -> str:
+        """Return the column of the event time of an input's rows, by its name in results."""
+        stream = self.timed_by(given)
+        return f"{stream}_{self.pipeline.streams[stream].event_time.column}"
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns of the join key, or of the key of one input alone."""
+        return self.key_place[1]
+
+    @property
+    def key_place(self) -> tuple[str, tuple[str, ...]]:
+        """The field that names the key, and the columns of the key."""
+        if self.join is not None:
+            return f"{self.place}.on", self.join.on
+        if self.earlier is not None:
+            # Nothing closes this key, which only spreads rows over buckets. It is null in no row.
+            return self.earlier.key_place
+        return self._key_alone()
+
+    def _key_alone(self) -> tuple[str, tuple[str, ...]]:
+        pipeline, (name,) = self.pipeline, self.inputs
+        stream = pipeline.streams[name]
+        rule = stream.closes.on if stream.closes else ()
+        lookups = pipeline.lookups_of(name)[:1]
+        by = tuple(column.name for lookup in lookups for column in pipeline.asked_by(lookup).key)
+        asks_by_null = any(pipeline.stream_columns(name)[column].nullable for column in by)
+        fields = {
+            f"steps.{pipeline.flow.aggregate}.aggregate.by": self._grouped_alone(name),
+            **{f"tables.{each}.key": table.key for each, table in pipeline.tables.items() if table.key},
+            f"streams.{name}.unique": stream.unique,
+            f"streams.{name}.clustered": stream.clustered,
+            f"streams.{name}.ordered": tuple(stream.ordered),
+            f"streams.{name}.closes.on": rule if stream.could_be_keys(rule) == rule else (),
+            f"streams.{name}.punctuated_on": stream.could_be_keys(stream.punctuated_on),
+            # Nothing closes these. They only spread rows over buckets, each of which then reads its own part
+            # of the relation. No row may lack the key, so a nullable column is none.
+            **{f"{pipeline.place_of(lookup)}.key": () if asks_by_null else by for lookup in lookups},
+            f"streams.{name}.event_time.column": (stream.event_time.column,),
+        }
+        return next((field, columns) for field, columns in fields.items() if columns)
+
+    def _grouped_alone(self, stream: str) -> tuple[str, ...]:
+        """Return the columns by which a stream alone is grouped; none if not all of them are its own."""
+        pipeline = self.pipeline
+        by = () if pipeline.aggregate is None else pipeline.aggregate.by
+        own = tuple(name.removeprefix(f"{stream}.") for name in by)
+        others = [name for name in by if name not in pipeline.stream_columns(stream)]
+        known = {column for relation in pipeline.relations.values() for column in relation.columns}
+        if any(name.partition(".")[0] in pipeline.relations or name in known for name in others):
+            return ()
+        return own
+
+    def key_columns(self, given: str) -> tuple[str, ...]:
+        """Return the columns of the key in an input's rows, by their names in results.
+
+        Raises:
+            ValueError: rows of a derived stream have no such column, or several streams have one.
+        """
+        if self.earlier is None or given != self.derived:
+            return tuple(f"{given}_{name}" for name in self.key)
+        return tuple(self._derived_column(self.earlier, name) for name in self.key)
+
+    def _derived_column(self, earlier: Stage, name: str) -> str:
+        """Return the column of a derived stream that a column of the key is, by its name in results."""
+        if name in earlier.key:  # equal in all inputs that are there
+            return earlier.key_columns(earlier.inputs[0])[earlier.key.index(name)]
+        found = [origin for origin, columns in earlier.origins.items() if name in columns]
+        field, _ = self.key_place
+        if not found:
+            there = dict.fromkeys(column for columns in earlier.origins.values() for column in columns)
+            raise ValueError(f"{field}: {self.derived} has no column {name!r}; it has {', '.join(there)}")
+        if len(found) > 1:
+            several = " and ".join(found)
+            raise ValueError(
+                f"{field}: {name!r} of {self.derived} may be that of {several}; drop it in a row step of "
+                f"{', or of '.join(found)}, or derive it there under another name"
+            )
+        return f"{found[0]}_{name}"
+
+    @property
+    def present_keys(self) -> frozenset[str]:
+        """The columns of the key that are null in no result, by their names there."""
+        return frozenset(column for given in self.present_inputs for column in self.key_columns(given))
+
+    @property
+    def key_types(self) -> dict[str, ColumnType]:
+        """The types of the key's columns, by name."""
+        return dict(zip(self.key, self.kinds_of(self.inputs[0]), strict=True))
+
+    def kinds_of(self, given: str) -> list[ColumnType]:
+        """Return the types of the key's columns in an input's rows."""
+        columns = dict(self.arriving(given))
+        return [columns[name] for name in self.key_columns(given)]
+
+    def equal_columns(self, column: str) -> list[str]:
+        """Return the columns of results that equal a column in every result, with itself."""
+        for place in range(len(self.key)):
+            same = [self.key_columns(given)[place] for given in self.present_inputs]
+            if column in same:
+                return same
+        return [column]
+
+    def arriving(self, given: str) -> list[tuple[str, ColumnType]]:
+        """Return the columns of an input's rows before its lookups, named as in results.
+
+        Those of a stream are the columns behind its row steps, then the record's coordinates.
+        """
+        if self.earlier is not None and given == self.derived:
+            return self.earlier.columns
+        own = self.pipeline.stream_columns(given).items()
+        return [
+            *((f"{given}_{name}", kind.required) for name, kind in own),
+            *((f"{given}_{name}", ColumnType.LONG) for name in COORDINATES),
+        ]
+
+    def columns_of(self, given: str) -> list[tuple[str, ColumnType]]:
+        """Return the columns of an input behind its lookups, named as in results. A name may stand twice.
+
+        A name is `<stream or relation>_<column>`. The columns of a stream come first, then those of its
+        relations in the order of lookups, then the record's coordinates. A derived stream has its own ones
+        before those of its relations.
+        """
+        found = self.arriving(given)
+        at = len(found) if given == self.derived else len(found) - len(COORDINATES)
+        for lookup in self.pipeline.lookups_of(given):
+            added = self._added(lookup.relation).items()
+            columns = [(f"{lookup.relation}_{name}", kind) for name, kind in added]
+            found[at:at] = columns
+            at += len(columns)
+        return found
+
+    def _added(self, relation: str) -> dict[str, ColumnType]:
+        """Return the columns of a relation that a lookup adds to rows."""
+        declared = self.pipeline.relations[relation]
+        return {name: kind for name, kind in declared.columns.items() if name not in declared.key}
+
+    @property
+    def columns(self) -> list[tuple[str, ColumnType]]:
+        """The columns of results. A name may stand twice."""
+        return [column for given in self.shown_inputs for column in self.columns_of(given)]
+
+    @property
+    def pair_columns(self) -> dict[str, ColumnType]:
+        """The columns that the `where` of the join may name: those of its inputs, in their order."""
+        return dict(column for given in self.inputs for column in self.columns_of(given))
+
+    def origins_of(self, given: str) -> dict[str, dict[str, ColumnType]]:
+        """Return the columns of an input's rows before its lookups, by their stream or relation."""
+        if self.earlier is not None and given == self.derived:
+            return self.earlier.origins
+        return {given: self.pipeline.stream_columns(given)}
+
+    @property
+    def origins(self) -> dict[str, dict[str, ColumnType]]:
+        """The columns of results, by the stream or relation that they come from."""
+        return self._origins(self.shown_inputs)
+
+    @property
+    def hidden(self) -> dict[str, dict[str, ColumnType]]:
+        """The columns that inputs have and results have not, as `origins` has them."""
+        return self._origins([given for given in self.inputs if given not in self.shown_inputs])
+
+    def _origins(self, inputs: Sequence[str]) -> dict[str, dict[str, ColumnType]]:
+        found: dict[str, dict[str, ColumnType]] = {}
+        for given in inputs:
+            found |= self.origins_of(given)
+            relations = [lookup.relation for lookup in self.pipeline.lookups_of(given)]
+            found |= {relation: self._added(relation) for relation in relations}
+        return found
+
+    @property
+    def announces(self) -> bool:
+        """True if patterns are announced: by the first stage, unless its preset announces keys alone."""
+        if self.earlier is not None:
+            return False
+        return self.join is None or PRESETS[self.join.preset].propagate is Propagation.EARLY
+
+    def closes_keys(self, given: str) -> bool:
+        """Return whether an input can close keys, by punctuations or by a declaration."""
+        if given == self.derived:
+            return bool(self.closers)
+        declared, key = self.pipeline.streams[given], set(self.key)
+        rule = set(declared.closes.on) if declared.closes else set()
+        promised = {*declared.punctuated_on, *(rule if rule <= key else ())}
+        return bool(declared.ordered or declared.unique or declared.clustered) or key <= promised
+
+    @property
+    def closers(self) -> dict[str, tuple[str, ...]]:
+        """The streams of the stage before whose patterns close keys of the derived stream.
+
+        Each has the columns of the key that its patterns restrict.
+        """
+        if self.earlier is None or not self.earlier.announces or self.derived is None:
+            return {}
+        key, found = set(self.key_columns(self.derived)), {}
+        for stream in self.earlier.shown:
+            declared = self.pipeline.streams[stream]
+            own = {
+                column
+                for column in declared.promised_on
+                if key & set(self.earlier.equal_columns(f"{stream}_{column}"))
+            }
+            restricted = tuple(column for column in declared.punctuated_on if column in own)
+            if declared.closes and set(declared.closes.on) <= own:
+                restricted = restricted or declared.closes.on
+            if restricted:
+                found[stream] = restricted
+        return found

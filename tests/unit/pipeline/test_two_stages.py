@@ -1,0 +1,224 @@
+"""Pipelines in which the rows of a join go on into another stage: what a file may say, and its bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from endmark.control.knobs import knobs_of, steps_of
+from endmark.errors import ConfigError
+from endmark.pipeline import Pipeline
+from endmark.pipeline.boundedness import require_bounded, states
+from endmark.pipeline.picture import drawn
+from endmark.planning.join_forecast import is_predictable
+from support.two_stages import NAMES, two_stages
+
+PROMISED = {"orders": ["order_id", "customer_id"], "payments": ["order_id"], "tickets": ["customer_id"]}
+WINDOWS: dict[str, Any] = {
+    "paid": {"window": "14d"},
+    "served": {"window": {"paid": "7d", "tickets": "30d"}},
+}
+
+
+def changed(**parts: dict[str, Any]) -> Pipeline:
+    """The pipeline with other steps, streams, relations or tables; `None` leaves one out."""
+    document: dict[str, Any] = two_stages(lookup=("paid", {})).model_dump()
+    for part, fields in parts.items():
+        document[part] = {
+            name: value for name, value in (document[part] | fields).items() if value is not None
+        }
+    return Pipeline.model_validate(document)
+
+
+def test_stages_and_their_inputs() -> None:
+    pipeline = two_stages(lookup=("paid", {}), flipped=True)
+    first, second = pipeline.stages
+    assert (first.inputs, first.key, first.derived) == (("orders", "payments"), ("order_id",), None)
+    assert (second.inputs, second.key, second.derived) == (("tickets", "paid"), ("customer_id",), "paid")
+    assert second.streams == ("tickets",)
+    assert second.key_columns("paid") == ("orders_customer_id",)
+    assert (second.time_of("paid"), second.timed_by("paid")) == ("orders_at", "orders")
+    assert pipeline.sides == pipeline.shown == pipeline.present == ("tickets", "orders", "payments")
+    assert [lookup.relation for lookup in pipeline.lookups_of("paid")] == ["sellers"]
+    assert pipeline.stage_of("payments").inputs == first.inputs
+
+
+def test_columns_keep_their_origins() -> None:
+    """Results have the columns of all streams, and those of a relation behind the rows that asked it."""
+    columns = list(two_stages(lookup=("paid", {})).result_columns())
+    assert columns == [
+        *(
+            "orders_order_id",
+            "orders_customer_id",
+            "orders_at",
+            "orders_kafka_partition",
+            "orders_kafka_offset",
+        ),
+        *("payments_order_id", "payments_payer_id", "payments_at"),
+        *("payments_kafka_partition", "payments_kafka_offset", "sellers_name", "sellers_rating"),
+        *("tickets_customer_id", "tickets_payer_id", "tickets_order_id", "tickets_at"),
+        *("tickets_kafka_partition", "tickets_kafka_offset"),
+    ]
+
+
+def test_a_lookup_alone_is_a_stage() -> None:
+    pipeline = changed(
+        streams={"tickets": None}, steps={"served": None}, tables={"served": None, "known": {}}
+    )
+    second = pipeline.last_stage
+    assert (second.join, second.inputs, second.key) == (None, ("paid",), ("order_id",))
+    assert second.key_columns("paid") == ("orders_order_id",)
+    assert "sellers_name" in pipeline.result_columns()
+
+
+def test_knobs_of_both_joins() -> None:
+    names = knobs_of(steps_of(two_stages(**WINDOWS)))
+    assert {"steps.paid.purge_every", "steps.served.purge_every", "steps.served.memory"} <= set(names)
+
+
+def test_it_is_drawn_and_not_predicted() -> None:
+    pipeline = two_stages(**WINDOWS)
+    assert "  step_paid --> step_served" in drawn(pipeline)
+    assert not is_predictable(pipeline)
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        (
+            {"steps": {"paid": {"join": ["orders", "payments"], "on": "order_id", "type": "full"}}},
+            "steps.paid.type: results of a full join may lack a row of orders, whose event time is theirs",
+        ),
+        (
+            {"steps": {"paid": {"join": ["orders", "payments"], "on": "order_id", "type": "right"}}},
+            "write inner, left or semi, or left with payments first",
+        ),
+        (
+            {"steps": {"served": {"join": ["known", "tickets"], "on": "price"}}},
+            "steps.served.on: paid has no column 'price'; it has order_id, customer_id, at, payer_id",
+        ),
+        (
+            {"steps": {"served": {"join": ["known", "tickets"], "on": "at"}}},
+            "steps.served.on: 'at' of paid may be that of orders and payments; drop it in a row step of",
+        ),
+        (
+            {"steps": {"dear": {"from": "known", "where": "orders_order_id > 1"}}},
+            "steps.dear: 'known' goes to step served already",
+        ),
+        (
+            {
+                "steps": {
+                    "dear": {"from": "paid", "where": "orders_order_id > 1"},
+                    "known": {"from": "dear", "lookup": {"relation": "sellers", "key": "customer_id"}},
+                }
+            },
+            "steps.dear.from: paid is no row step; row steps stand before lookups and joins",
+        ),
+        (
+            {
+                "steps": {
+                    "known": {
+                        "from": "paid",
+                        "lookup": {"relation": "sellers", "key": "customer_id", "miss": "dead_letter"},
+                    }
+                }
+            },
+            "steps.known.lookup.miss: a row of paid is made of several records",
+        ),
+        (
+            {
+                "steps": {"again": {"join": ["served", "more"], "on": "customer_id"}},
+            },
+            "steps.again.join: 'more' is not one of streams or steps",
+        ),
+    ],
+)
+def test_what_a_further_stage_may_not_say(parts: dict[str, Any], why: str) -> None:
+    with pytest.raises((ValidationError, ConfigError)) as caught:
+        changed(**parts)
+    assert why in str(caught.value)
+
+
+def more_streams(count: int) -> dict[str, Any]:
+    document: dict[str, Any] = two_stages(**WINDOWS).model_dump()
+    tickets = document["streams"]["tickets"]
+    document["streams"] |= {
+        f"more{number}": tickets | {"topic": f"all.more{number}"} for number in range(count)
+    }
+    return document
+
+
+def test_a_third_stage_is_refused() -> None:
+    document = more_streams(1)
+    document["steps"]["again"] = {"join": ["served", "more0"], "on": "payer_id"}
+    with pytest.raises(ValidationError) as caught:
+        Pipeline.model_validate(document | {"tables": {"again": {}}})
+    assert (
+        "steps.again: its rows have gone through 2 joins before, and a pipeline has 2 stages; end it with "
+        "served, publish its rows, and read them in a pipeline of their own"
+    ) in str(caught.value)
+
+
+def test_two_joins_in_one_are_refused() -> None:
+    document = more_streams(1)
+    document["steps"]["other"] = {"join": ["tickets", "more0"], "on": "customer_id"}
+    document["steps"]["served"] = {"join": ["paid", "other"], "on": "customer_id"}
+    with pytest.raises(ValidationError) as caught:
+        Pipeline.model_validate(document)
+    assert (
+        "steps.served.join: paid and other are joins, and one input at most has the rows of a join, since "
+        "stages form a line; join their streams one after the other"
+    ) in str(caught.value)
+
+
+@pytest.mark.parametrize("by", [["customer_id"], ["orders.order_id"]])
+def test_groups_of_a_further_stage_are_running(by: list[str]) -> None:
+    document: dict[str, Any] = two_stages(**WINDOWS, by=by).model_dump()
+    with pytest.raises(ValidationError) as caught:
+        Pipeline.model_validate(document | {"tables": {"grouped": {}}})
+    assert (
+        "tables.grouped.mode: groups behind paid, whose rows go on into another stage, are never final; "
+        "write the groups so far: tables.grouped: {from: grouped, mode: upsert}"
+    ) in str(caught.value)
+    written = Pipeline.model_validate(document | {"tables": {"grouped": {"mode": "upsert"}}})
+    assert states(written)[-1].declared
+
+
+def test_bounds_of_both_stages_are_told() -> None:
+    """Orders that promise their customers close these for tickets, too."""
+    told = list(map(str, states(two_stages(**WINDOWS, promised=PROMISED, unbounded_state="refuse"))))
+    days = {"orders": 14, "payments": 14, "paid": 7, "tickets": 30}
+    others = {"orders": "payments", "payments": "orders", "paid": "tickets", "tickets": "paid"}
+    on = {"orders": "order_id", "payments": "order_id", "paid": "customer_id", "tickets": "customer_id"}
+
+    def owner(name: str) -> str:
+        return f"{name}'s" if name == "paid" else f"{name}'"
+
+    rows = [
+        f"{name} rows: bounded by window {days[name] * 86_400} s after {owner(others[name])} progress and by "
+        f"{owner(others[name])} punctuations on {on[name]}"
+        for name in days
+    ]
+    assert told[:4] == rows
+    assert [line.partition(":")[0] for line in told[4:]] == [f"{name} closed keys" for name in NAMES]
+
+
+def test_progress_that_stands_still_frees_nothing() -> None:
+    """Without a window or punctuations, orders stay, and the time of what is paid with them."""
+    pipeline = two_stages(served={"window": "1d"}, unbounded_state="refuse")
+    with pytest.raises(ConfigError) as caught:
+        require_bounded(pipeline)
+    assert (
+        "tickets rows: unbounded, since the progress of paid waits for orders rows, which stay, and no stream "
+        "of paid has punctuations on customer_id"
+    ) in str(caught.value)
+    mended = two_stages(paid={"window": "2d"}, served={"window": "1d"}, unbounded_state="refuse")
+    require_bounded(mended)
+
+
+def test_presets_that_announce_no_pattern_close_nothing_behind() -> None:
+    promised = two_stages(paid={"preset": "pjoin"}, promised=PROMISED, served={})
+    assert promised.last_stage.closers == {}
+    assert two_stages(promised=PROMISED).last_stage.closers == {"orders": ("customer_id",)}
