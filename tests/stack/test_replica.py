@@ -27,7 +27,7 @@ from support.output_topic import read_topic
 from support.warehouse import wait_for
 
 CUSTOMERS = 300
-CHANGES = 12_000
+CHANGES = 8_000
 KILLS = 3
 
 
