@@ -139,7 +139,8 @@ def test_dense_dates_and_booleans_are_ranges(tmp_path: Path) -> None:
 
 def test_forgotten_ranges_are_open_however_many_keys_are_asked(tmp_path: Path) -> None:
     shares = Shares(1, pa.int64(), tmp_path, placed=False)
-    kept, forgotten = [], []
+    kept: list[int] = []
+    forgotten: list[int] = []
     for number in range(20):
         values = list(range(1000 * number, 1000 * number + 5))
         old = number % 3 == 0

@@ -102,8 +102,14 @@ def test_two_joins_equal_their_recomputation(data: st.DataObject) -> None:
     located = locate(records)
     size = data.draw(st.integers(1, 20))
     with tempfile.TemporaryDirectory() as directory, data.draw(MERGING).limits():
-        buckets = {"buckets": data.draw(BUCKETS), "group_buckets": data.draw(BUCKETS)}
-        tasks = BucketTasks(pipeline, SELLERS, partitions, Path(directory), **buckets)
+        tasks = BucketTasks(
+            pipeline,
+            SELLERS,
+            partitions,
+            Path(directory),
+            buckets=data.draw(BUCKETS),
+            group_buckets=data.draw(BUCKETS),
+        )
         batches = [located[at : at + size] for at in range(0, len(located), size)]
         found = upserted(pipeline, total([*map(tasks.batch, batches), *pauses(tasks)]))
     results = counted(found["results"])

@@ -254,3 +254,154 @@ def test_what_a_step_does_is_counted(tmp_path: Path) -> None:
     (rows,) = [codec.decode(row["blob"]) for row in packed if row["channel"] == "rows:bids"]
     assert rows.num_rows == 1
     assert not {"bids_urgent", "bids_note"} & set(rows.schema.names)
+
+
+ONCE = {"by": ["item_id"], "within": "2s"}
+
+
+def deduplicated(rule: dict[str, Any] = ONCE, stream: str = "items", **world: Any) -> Pipeline:
+    other = {"items": "bids", "bids": "items"}[stream]
+    return with_row_step(make_pipeline(**({"lookup": other} | world)), stream, deduplicate=rule)
+
+
+@pytest.mark.parametrize("size", BATCH_SIZES)
+def test_the_first_row_of_a_value_passes(tmp_path: Path, size: int) -> None:
+    """A row passes again if it is more than `within` newer than the last one that passed, also if it was
+    dropped before. An older row is a duplicate, too."""
+    pipeline = deduplicated(lateness=(9, 9), windows=(None, None))
+    times = [0, 2, 1, 2.5, 0, 4.5, 4.6, 4]
+
+    found = in_batches(pipeline, [*(item(0, time) for time in times), bid(0, 0)], size, tmp_path)
+
+    assert told(found) == []
+    assert joined(found) == [(0, 0), (3, 0), (6, 0)]
+
+
+@pytest.mark.parametrize("size", BATCH_SIZES)
+def test_a_value_is_known_while_a_row_may_be_its_duplicate(tmp_path: Path, size: int) -> None:
+    """Progress has come to the end of that time, and then beyond it."""
+    pipeline = deduplicated(lateness=(0, 0), windows=(None, None))
+    records = [item(0, 0), item(1, 2), item(2, 2), item(0, 2), item(1, 2.1), item(2, 2.1), item(0, 2.1)]
+
+    found = in_batches(pipeline, [*records, bid(0, 0)], size, tmp_path)
+
+    assert joined(found) == [(0, 0), (4, 0)]
+
+
+@pytest.mark.parametrize("size", BATCH_SIZES)
+def test_a_duplicate_keeps_its_promises(tmp_path: Path, size: int) -> None:
+    """It moves progress, and a closing rule is asked of it."""
+    rule = {"closes": {"on": "item_id", "when": "seller_id = 4"}}
+    pipeline = deduplicated(
+        {"by": ["item_id"]},
+        punctuated=(False, True),
+        windows=(None, None),
+        declared=(rule, {}),
+        lateness=(1, 1),
+    )
+    records = [
+        item(0, 0),
+        item(0, 9),
+        item(2, 1),
+        item(0, 9, seller=4),
+        item(0, 9),
+        bid(0, 0),
+        close("bids", 0),
+    ]
+
+    found = in_batches(pipeline, records, size, tmp_path)
+
+    assert told(found) == [("items", 2, "late", None), ("items", 4, "closed", 3)]
+    assert joined(found) == [(0, 0)]
+    assert [row["item_id"] for row in found["groups"]] == [0]
+
+
+@pytest.mark.parametrize("size", BATCH_SIZES)
+def test_a_violation_is_not_the_first_row(tmp_path: Path, size: int) -> None:
+    """The row behind it passes; a duplicate that breaks a promise is a violation itself."""
+    pipeline = deduplicated({"by": ["item_id"]}, lateness=(1, 1), windows=(None, None))
+    records = [item(2, 9), item(0, 1), item(0, 8), item(0, 2), item(0, 9), bid(0, 0)]
+
+    found = in_batches(pipeline, records, size, tmp_path)
+
+    assert told(found) == [("items", 1, "late", None), ("items", 3, "late", None)]
+    assert joined(found) == [(2, 0)]
+
+
+@pytest.mark.parametrize("size", BATCH_SIZES)
+@pytest.mark.parametrize("miss", ["drop", "nulls", "dead_letter"])
+def test_a_duplicate_is_dropped_whatever_its_lookup_finds(tmp_path: Path, miss: str, size: int) -> None:
+    """The first row counts even without a match."""
+    pipeline = deduplicated({"by": ["item_id"]}, "bids", lookup="bids", looking={"miss": miss})
+    records = [
+        bid(0, 0, seller=9),
+        bid(0, 0),
+        bid(0, 0, seller=9),
+        bid(2, 0),
+        bid(2, 0),
+        item(0, 0),
+        item(2, 0),
+    ]
+
+    found = in_batches(pipeline, records, size, tmp_path)
+
+    assert [row["offset"] for row in found["dead_letters"]] == ([0] if miss == "dead_letter" else [])
+    assert joined(found) == ([(0, 0)] if miss == "nulls" else []) + [(1, 3)]
+
+
+@pytest.mark.parametrize("size", BATCH_SIZES)
+def test_values_with_null(tmp_path: Path, size: int) -> None:
+    """Null is a value of its own; rows of several partitions are no duplicates of each other."""
+    pipeline = deduplicated({"by": ["seller_id", "item_id"]}, nullable=(["seller_id"], []))
+    keyless = raw("items", json.dumps(json.loads(item(0, 0).value or b"") | {"seller_id": None}).encode())
+    records = [
+        item(0, 0),
+        keyless,
+        item(0, 0, seller=2),
+        keyless,
+        item(0, 0),
+        item(0, 0, partition=1),
+        bid(0, 0),
+    ]
+
+    found = in_batches(pipeline, records, size, tmp_path)
+
+    assert sorted((row["items_kafka_partition"], row["items_kafka_offset"]) for row in found["results"]) == [
+        *((0, 0), (0, 1), (0, 2), (1, 0))
+    ]
+
+
+@pytest.mark.parametrize("size", BATCH_SIZES)
+def test_the_event_time_may_be_of_a_value(tmp_path: Path, size: int) -> None:
+    """Then only rows of the same time are duplicates."""
+    pipeline = deduplicated({"by": ["listed_at", "item_id"]}, lateness=(9, 9), windows=(None, None))
+
+    found = in_batches(pipeline, [item(0, 1), item(0, 2), item(0, 1), bid(0, 1)], size, tmp_path)
+
+    assert joined(found) == [(0, 0), (1, 0)]
+
+
+@pytest.mark.parametrize("within", ["1s", None])
+def test_state_of_duplicates_is_freed(tmp_path: Path, within: str | None) -> None:
+    """By time, or by the punctuation of a key. Duplicates are counted by step."""
+    pipeline = deduplicated({"by": ["item_id", "seller_id"], "within": within}, lateness=(0, 0))
+    tasks = BucketTasks(pipeline, sellers_of(pipeline), {"all.items": 1, "all.bids": 1}, tmp_path)
+
+    def told(name: str) -> int:
+        return sum(
+            int(value)
+            for report in tasks.reports
+            for key, value in report.get("samples", {}).items()
+            if key.startswith(name)
+        )
+
+    first = [item(0, 0, partition=0), item(0, 0, 2, partition=0), item(2, 0, partition=0)]
+    again = [item(2, 0, partition=0)] * 2
+    located = locate([*first, *again, item(4, 9, partition=0), close("items", 0, 0), close("items", 2, 0)])
+    tasks.batch(located[:5])
+    assert told("state_rows{operator=deduplicate,stream=items}") == 3
+    assert told("filtered_rows_total{step=first,stream=items}") == 2
+    tasks.batch(located[5:6])
+    assert told("state_rows{operator=deduplicate,stream=items}") == (1 if within else 4)
+    tasks.batch(located[6:])
+    assert told("state_rows{operator=deduplicate,stream=items}") == 1

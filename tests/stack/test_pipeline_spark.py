@@ -9,10 +9,11 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from hypothesis import assume
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -22,7 +23,7 @@ from endmark.types import JoinType
 from support.bucket_tasks import upserted
 from support.cases import drawn, spark_cases
 from support.graph_records import graph_records
-from support.graph_world import graphs
+from support.graph_world import graphs, with_published_rows
 from support.postgresql import PostgreSql
 from support.relations import Database
 from support.sizes import BUCKETS, PARTITIONS, SIZES
@@ -32,6 +33,7 @@ from support.verify_keys import KEY_KINDS
 from support.verify_others import seed_others
 from support.verify_places import seed_sellers
 from support.verify_recompute import recomputed, require_within, sellers_of
+from support.verify_steps import with_row_steps
 from support.verify_world import Record, locate, make_pipeline
 
 AT_ONCE = 2  # the start of a query mostly waits for one core
@@ -79,6 +81,15 @@ def graph_cases(draw: st.DrawFn, url: str) -> Case:
 
 
 @st.composite
+def deduplicated_cases(draw: st.DrawFn, url: str) -> Case:
+    """Cases of pipelines with row steps, of which some drop duplicates."""
+    case = draw(cases(Preset.AUTO, url))
+    pipeline = draw(with_row_steps(case.pipeline))
+    assume(any(pipeline.deduplicate_of(stream) for stream in pipeline.sides))
+    return replace(case, pipeline=pipeline)
+
+
+@st.composite
 def cut(draw: st.DrawFn, count: int) -> list[tuple[int, End]]:
     """The cuts of so many records into a few batches."""
     inner = [*draw(st.lists(st.integers(0, count - 1), min_size=1, max_size=2)), count - 1]
@@ -118,8 +129,9 @@ def check(spark: SparkSession, case: Case) -> None:
     finally:
         shutil.rmtree(directory)
     found = upserted(case.pipeline, found)
-    with recomputed(case.pipeline, case.records, found, case.partitions) as session:
-        require_within(session, case.pipeline)
+    pipeline = with_published_rows(case.pipeline)
+    with recomputed(pipeline, case.records, found, case.partitions) as session:
+        require_within(session, pipeline)
 
 
 @pytest.mark.parametrize("preset", Preset)
@@ -132,6 +144,11 @@ def test_tables_equal_their_recomputation(preset: Preset, spark: SparkSession, s
 def test_graphs_equal_their_recomputation(spark: SparkSession, sellers: str) -> None:
     """Row steps, chained lookups, joins of several streams, groups by other columns, in all tables."""
     check_all(spark, *drawn(graph_cases(sellers), spark_cases(usual=2)))
+
+
+def test_first_rows_equal_their_recomputation(spark: SparkSession, sellers: str) -> None:
+    """Rows of earlier batches make later ones duplicates, also in another query and in a repeated batch."""
+    check_all(spark, *drawn(deduplicated_cases(sellers), spark_cases(usual=3)))
 
 
 def test_a_relation_in_postgresql(spark: SparkSession, sellers_in_postgresql: str) -> None:

@@ -83,12 +83,20 @@ class _Producer:
         return [Record(self._topic, at, self._draw(st.sampled_from(BAD)))]
 
     def ends(self, now: float) -> list[Record]:
-        """Promises of most keys and of a time, so that groups are final."""
-        said = self._promised({TIME: {"between": {"to": instant(now + self._draw(st.integers(-2, 9)))}}})
+        """Promises of most keys and of a time, or of the end of the stream, so that groups are final."""
+        found = self._promised({TIME: {"between": {"to": instant(now + self._draw(st.integers(-2, 9)))}}})
+        on = self._declared.punctuated_on
+        if self._draw(st.booleans()) and on:
+            return found + self._promised({on[0]: {"anything": True}})
         if self._closes:
             last = spell(self._declared, self._draw(st.integers(self._last - 2, self._last)), 1, now)
-            said += self._promised({name: {"between": {"to": last[name]}} for name in self._key[:1]})
-        return said
+            ends = {name: "from" if self._falls(name) else "to" for name in self._key[:1]}
+            found += self._promised({name: {"between": {end: last[name]}} for name, end in ends.items()})
+        return found
+
+    def _falls(self, column: str) -> bool:
+        """Whether the values of a column fall as their numbers rise."""
+        return self._declared.columns[column].domain is Domain.DECIMAL
 
     def _row(self, key: int, seller: int, now: float) -> Record:
         row = json.dumps(spell(self._declared, key, seller, now)).encode()
@@ -108,8 +116,7 @@ class _Producer:
     def _key_near(self, up: int) -> int:
         """The number of a row's key; of an ordered stream, mostly the one that has come."""
         if self._declared.ordered or self._declared.clustered:
-            negative = any(self._declared.columns[name].domain is Domain.DECIMAL for name in self._key)
-            falls = negative != ("descending" in self._declared.ordered.values())
+            falls = any(map(self._falls, self._key)) != ("descending" in self._declared.ordered.values())
             return self._draw(st.sampled_from([self._last - up if falls else up] * 5 + [up]))
         near = self._draw(st.sampled_from([up, up, up, up - 1, up - 1, up - 2, up + 1]))
         return min(max(0, near), self._last)

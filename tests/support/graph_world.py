@@ -1,4 +1,4 @@
-"""Random pipeline files of every shape: streams, row steps, lookups, joins in two stages, groups and tables."""
+"""Random pipeline files of every shape: streams, row steps, lookups, joins in two stages, groups, tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from endmark.types import ColumnType, JoinType
 from support.verify_declared import LAST
 from support.verify_histories import AHEAD, FORMATS, PRICES, matched, misses
 from support.verify_others import COLUMNS
-from support.verify_steps import DERIVE, LATER, WHERE
+from support.verify_steps import DERIVE, LATER, WHERE, deduplicates
 from support.verify_world import instant
 
 Document = dict[str, Any]
@@ -99,7 +99,7 @@ def graphs(draw: st.DrawFn, url: str = "sqlite://", *, parking: bool = True) -> 
         document |= {"publish": {results: {"topic": "published"}}}
         if len(document["tables"]) == 1 or draw(st.booleans()):
             document["tables"].pop("results", None)
-    return require(document)
+    return require(draw(_deduplicated(document, require(document))))
 
 
 @st.composite
@@ -269,6 +269,22 @@ def _row_step(draw: st.DrawFn, document: Document, stream: str, end: str) -> Doc
     step["where"] = step["where"] and step["where"].replace("$time", TIME)
     step["derive"] = {column: text.replace("$time", TIME) for column, text in step["derive"].items()}
     return step
+
+
+@st.composite
+def _deduplicated(draw: st.DrawFn, document: Document, pipeline: Pipeline) -> Document:
+    """The document in which the last row steps of some streams drop duplicates."""
+    for stage in pipeline.stages:
+        for stream in stage.streams:
+            rows = [name for name in stage.steps.paths[stream] if "lookup" not in document["steps"][name]]
+            if not rows or draw(st.booleans()):
+                continue
+            columns = pipeline.stream_columns(stream)
+            able = [name for name, kind in columns.items() if kind.domain is not Domain.DOUBLE]
+            rule = draw(deduplicates(list(stage.key), able))
+            step = document["steps"][rows[-1]] | {"deduplicate": rule}
+            document = _if_valid(document, {"steps": {rows[-1]: step}})
+    return document
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""Random row steps for small worlds: conditions, derived columns and lost columns, some of which fail."""
+"""Random row steps for small worlds: conditions, derived and lost columns, and rules for duplicates."""
 
 from __future__ import annotations
 
@@ -69,8 +69,19 @@ def with_row_steps(draw: st.DrawFn, pipeline: Pipeline) -> Pipeline:
             }
             steps[f"second_{stream}"] = {"from": last, **_timed(second, time)}
             last = f"second_{stream}"
+        if not pipeline.streams[stream].unique and draw(st.booleans()):
+            others = ["seller_id", time, *(column for column in derive if column != "finite")]
+            steps[last] |= {"deduplicate": draw(deduplicates(list(pipeline.key), others))}
         document = _fed_by(document, stream, last)
     return Pipeline.model_validate(document | {"steps": steps | document["steps"]})
+
+
+@st.composite
+def deduplicates(draw: st.DrawFn, key: list[str], others: list[str]) -> dict[str, Any]:
+    """A rule for duplicates, whose values have some other columns than the key's in any order."""
+    some = draw(st.lists(st.sampled_from(others), max_size=2, unique=True))
+    by = draw(st.permutations([*key, *(column for column in some if column not in key)]))
+    return {"by": by, "within": draw(st.sampled_from([None, "0s", "1s", "3s"]))}
 
 
 def _fed_by(document: dict[str, Any], stream: str, step: str) -> dict[str, Any]:

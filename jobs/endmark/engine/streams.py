@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from endmark.operators.group_by.group_by import KeyColumn
 from endmark.operators.group_by.measures import coordinates
+from endmark.operators.stream_join.first_rows import Deduplication
 from endmark.operators.stream_join.side import SideSpec
 from endmark.pipeline import COORDINATES
 from endmark.pipeline.formats import FORMATS
@@ -125,6 +126,7 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             idle=microseconds(stream.event_time.idle),
             clustered=bool(stream.clustered),
             forget_after=microseconds(stream.forget_keys_after),
+            deduplication=_deduplication(stage, name),
         )
         # A derived key is named by no punctuation.
         named = stage.key if set(stage.key) <= stream.columns.keys() else ()
@@ -142,6 +144,15 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             steps=pipeline.row_steps_of(name),
         )
     return plans
+
+
+def _deduplication(stage: Stage, stream: str) -> Deduplication | None:
+    found = stage.pipeline.deduplicate_of(stream)
+    if found is None:
+        return None
+    step, declared = found
+    others = tuple(f"{stream}_{name}" for name in declared.by if name not in stage.key)
+    return Deduplication(step, others, microseconds(declared.within))
 
 
 def nobody(stream: StreamPlan) -> StreamPlan:

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
     from endmark.pipeline.model import Pipeline
     from endmark.pipeline.stage import Stage
+    from endmark.pipeline.steps import Deduplicate
 
 _KEYS = "closed keys"
+_VALUES = "seen values"
 _PUNCTUATIONS = "punctuations"
 _BY_ROWS = ("unique keys", "clusters", "closing rule")
 _TOLD = 3  # the bounds that a text names; two streams have no more
@@ -73,7 +75,7 @@ class Bound:
 
 
 class Forgetting(Bound):
-    """The bound of closed keys that are forgotten: progress since they were closed."""
+    """The bound of keys and values that are forgotten: progress since they were closed or seen."""
 
     @property
     def _wait(self) -> str:
@@ -86,8 +88,8 @@ class State:
 
     Args:
         input: a stream, or `groups` for the aggregate.
-        holds: `rows` (which includes what a semi join remembers of the rows it has put out), `closed keys` or
-            `groups`.
+        holds: `rows` (which includes what a semi join remembers of the rows it has put out), `closed keys`,
+            `seen values` (of which later rows are duplicates) or `groups`.
         bounded_by: the bounds of this state, each of which is enough; empty if nothing bounds it.
         note: the reason why nothing bounds it.
         mends: changes of the pipeline file, each of which alone would bound it.
@@ -181,7 +183,10 @@ def states(pipeline: Pipeline) -> list[State]:
         if side.names_keys and side.name in pipeline.streams
     ]
     groups = [] if pipeline.aggregate is None else [_all_groups(pipeline, stages[-1][1])]
-    return [*rows, *groups, *closed]
+    streams = [side for _, inputs in stages for side in inputs if side.name in pipeline.streams]
+    deduplicated = [(side, pipeline.deduplicate_of(side.name)) for side in streams]
+    seen = [_seen_values(side, *found) for side, found in deduplicated if found is not None]
+    return [*rows, *groups, *seen, *closed]
 
 
 def require_bounded(pipeline: Pipeline) -> None:
@@ -438,6 +443,19 @@ def _closed_keys(stage: Stage, side: _Input) -> State:
         size = "in ranges of 24 bytes"
     mend = f"set streams.{side.name}.forget_keys_after"
     return State(side.name, _KEYS, note=f"remembered until a pattern holds them, {size}", mends=(mend,))
+
+
+def _seen_values(side: _Input, step: str, declared: Deduplicate) -> State:
+    bounds: list[Bound] = []
+    if declared.within is not None:
+        bounds.append(Forgetting(window_seconds=declared.within.total_seconds(), progress_of=(side.name,)))
+    if side.closes:
+        bounds.append(Bound((side.name,), (side.closes,), side.on))
+    if bounds:
+        return State(side.name, _VALUES, tuple(bounds))
+    field = f"steps.{step}.deduplicate.within"
+    note = f"since {field} is not set and {side.without_punctuations}"
+    return State(side.name, _VALUES, note=note, mends=(f"set {field}", side.mend_punctuations))
 
 
 def _listed(parts: Sequence[str]) -> str:

@@ -39,6 +39,8 @@ def require_sound(pipeline: Pipeline) -> None:
     _check_relations(pipeline)
     for stage in stages:
         _check_key(stage)
+        for stream in stage.streams:
+            _check_duplicates(stage, stream)
     if pipeline.aggregate is not None:
         _check_aggregate(pipeline, pipeline.aggregate, f"steps.{pipeline.flow.aggregate}.aggregate")
     _check_tables(pipeline)
@@ -172,6 +174,27 @@ def _check_promises(stage: Stage, side: str) -> None:
             )
     if declared.forget_keys_after is not None:
         _check_forgetting(stage, side, declared.forget_keys_after)
+
+
+def _check_duplicates(stage: Stage, side: str) -> None:
+    """Check that duplicates come to the same bucket, and that they are no violations."""
+    pipeline, found = stage.pipeline, stage.pipeline.deduplicate_of(side)
+    if found is None:
+        return
+    field, by = f"steps.{found[0]}.deduplicate", found[1].by
+    for name in by:
+        require_key_column(pipeline.stream_columns(side), name, f"{field}.by")
+    if missing := tuple(name for name in stage.key if name not in by):
+        origin, _ = stage.key_place
+        raise ValueError(
+            f"{field}.by: {_listed(missing)} of {origin} is missing, so duplicates could be in different "
+            f"buckets; write by: [{', '.join([*by, *missing])}], as duplicates have the same key anyhow"
+        )
+    if pipeline.streams[side].unique:
+        raise ValueError(
+            f"{field}: a second row of a key is a violation, since streams.{side}.unique promises that "
+            "there is none; leave one of the two out"
+        )
 
 
 def _check_forgetting(stage: Stage, side: str, forget_after: timedelta) -> None:

@@ -20,6 +20,7 @@ from endmark.pipeline.steps import (
     AggregateStep,
     Batch,
     Control,
+    Deduplicate,
     JoinStep,
     Lookup,
     LookupStep,
@@ -57,8 +58,8 @@ class Pipeline(Model):
     none: each of its rows is a result once its lookups have answered. The rows of a join may go through
     lookups and into one more join, which may have another key. An aggregate is the last step. The key
     of a stream alone is the `by` of its aggregate. Without an aggregate, the key is the columns of the first
-    of these that it has: `unique`, `clustered`, `ordered`, `closes.on` and `punctuated_on`. The event time
-    and doubles are no columns of a key.
+    of these that it has: `unique`, `clustered`, `ordered`, `closes.on`, `punctuated_on` and the `by` of its
+    `deduplicate`. The event time and doubles are no columns of a key.
 
     Columns keep the name of the stream or relation that they come from: a table has `<name>_<column>`. Each
     lookup has a relation of its own, so a table that is looked up twice is declared under two names. Lookups
@@ -235,6 +236,16 @@ class Pipeline(Model):
         steps = {name: self.steps[name] for name in self.flow.paths[stream]}
         of_rows = {name: step for name, step in steps.items() if isinstance(step, RowStep)}
         return checked(stream, self.streams[stream], of_rows)
+
+    def deduplicate_of(self, stream: str) -> tuple[str, Deduplicate] | None:
+        """Return the step that deduplicates a stream, and how; `None` without one."""
+        steps = ((name, self.steps[name]) for name in self.flow.paths[stream])
+        found = (
+            (name, step.deduplicate)
+            for name, step in steps
+            if isinstance(step, RowStep) and step.deduplicate is not None
+        )
+        return next(found, None)
 
     def stream_columns(self, stream: str) -> dict[str, ColumnType]:
         """Return the columns of a stream behind its row steps."""

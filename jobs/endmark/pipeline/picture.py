@@ -54,6 +54,7 @@ def _parts(step: RowStep) -> str:
         f"derive {', '.join(step.derive)}": step.derive,
         f"select {', '.join(step.select)}": step.select,
         f"drop {', '.join(step.drop)}": step.drop,
+        f"deduplicate by {', '.join(step.deduplicate.by if step.deduplicate else ())}": step.deduplicate,
     }
     return ", ".join(part for part, there in parts.items() if there)
 

@@ -33,11 +33,22 @@ def checked(stream: str, declared: Stream, steps: Mapping[str, RowStep]) -> tupl
     """
     if not steps:
         return ()
+    _check_deduplicated_last(steps)
     _check_stays(stream, declared, steps.items())
     written = tuple(
         (name, step.where, tuple(step.derive.items()), step.select, step.drop) for name, step in steps.items()
     )
     return _chain(tuple(declared.columns.items()), written)
+
+
+def _check_deduplicated_last(steps: Mapping[str, RowStep]) -> None:
+    """Refuse a row step behind one that drops duplicates: it would run before, with the others."""
+    for (name, step), behind in zip(steps.items(), list(steps)[1:], strict=False):
+        if step.deduplicate is not None:
+            raise ValueError(
+                f"steps.{name}.deduplicate: rows are deduplicated behind all row steps, and {behind} takes "
+                f"them; write steps.{behind}.deduplicate instead, or let {behind} stand before {name}"
+            )
 
 
 def _check_stays(stream: str, declared: Stream, steps: Iterable[tuple[str, RowStep]]) -> None:

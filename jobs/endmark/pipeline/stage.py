@@ -152,6 +152,7 @@ class Stage:
         rule = stream.closes.on if stream.closes else ()
         lookups = pipeline.lookups_of(name)[:1]
         by = tuple(column.name for lookup in lookups for column in pipeline.asked_by(lookup).key)
+        deduplicated, values = self._deduplicated_alone(name)
         asks_by_null = any(pipeline.stream_columns(name)[column].nullable for column in by)
         fields = {
             f"steps.{pipeline.flow.aggregate}.aggregate.by": self._grouped_alone(name),
@@ -161,6 +162,7 @@ class Stage:
             f"streams.{name}.ordered": tuple(stream.ordered),
             f"streams.{name}.closes.on": rule if stream.could_be_keys(rule) == rule else (),
             f"streams.{name}.punctuated_on": stream.could_be_keys(stream.punctuated_on),
+            f"steps.{deduplicated}.deduplicate.by": values,
             # Nothing closes these. They only spread rows over buckets, each of which then reads its own part
             # of the relation. No row may lack the key, so a nullable column is none.
             **{f"{pipeline.place_of(lookup)}.key": () if asks_by_null else by for lookup in lookups},
@@ -178,6 +180,14 @@ class Stage:
         if any(name.partition(".")[0] in pipeline.relations or name in known for name in others):
             return ()
         return own
+
+    def _deduplicated_alone(self, stream: str) -> tuple[str, tuple[str, ...]]:
+        """Return the step that deduplicates a stream, and those columns of its `by` that are never null."""
+        found = self.pipeline.deduplicate_of(stream)
+        if found is None:
+            return "", ()
+        (step, declared), columns = found, self.pipeline.stream_columns(stream)
+        return step, tuple(name for name in declared.by if name in columns and not columns[name].nullable)
 
     def key_columns(self, given: str) -> tuple[str, ...]:
         """Return the columns of the key in an input's rows, by their names in results.

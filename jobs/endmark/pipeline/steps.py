@@ -370,14 +370,27 @@ class Aggregate(Model):
     measures: Pinned[Annotated[dict[Name, _AnyForm], Field(min_length=1)]]
 
 
-class RowStep(Model):
-    """A step that filters the rows of a stream, derives columns and chooses columns.
+class Deduplicate(Model):
+    """The rule by which rows are duplicates: those equal to an earlier one of their partition in `by`.
 
-    It applies its parts in this order: `where`, `derive`, then `select` or `drop`. `where` is an SQL
-    condition; rows of which it is not true are filtered. `derive` has an SQL expression for each derived
-    column. `select` names the columns to keep, `drop` those to lose. The event time, and columns on which the
-    stream promises something, stay. A row on which an expression fails is a dead letter. Row steps stand
-    before lookups and joins.
+    The first row of each value of `by` passes, and later ones are dropped. With `within`, a row passes again
+    if its event time is more than `within` after that of the last one that passed. `by` has all columns of
+    the join key. A null in another column is a value of its own. Without `within`, values are remembered
+    until the stream closes their key.
+    """
+
+    by: Pinned[Names]
+    within: Pinned[Duration | None] = None
+
+
+class RowStep(Model):
+    """A step that filters the rows of a stream, derives columns, chooses columns and drops duplicates.
+
+    It applies its parts in this order: `where`, `derive`, `select` or `drop`, then `deduplicate`. `where` is
+    an SQL condition; rows of which it is not true are filtered. `derive` has an SQL expression for each
+    derived column. `select` names the columns to keep, `drop` those to lose. The event time, and columns on
+    which the stream promises something, stay. A row on which an expression fails is a dead letter. Row steps
+    stand before lookups and joins. Only the last one of a stream has `deduplicate`.
     """
 
     kind: ClassVar[Literal["rows"]] = "rows"
@@ -386,6 +399,7 @@ class RowStep(Model):
     derive: Pinned[Annotated[dict[Name, Expression], Field(default_factory=dict)]]
     select: Pinned[AnyNames] = ()
     drop: Pinned[AnyNames] = ()
+    deduplicate: Pinned[Deduplicate | None] = None
 
     @model_validator(mode="after")
     def _check_choice(self) -> Self:
@@ -426,7 +440,7 @@ class AggregateStep(Model):
 
 
 _KINDS = ("lookup", "join", "aggregate")
-_OF_ROWS = ("where", "derive", "select", "drop")
+_OF_ROWS = ("where", "derive", "select", "drop", "deduplicate")
 
 
 def _kind(step: Any) -> str | None:
@@ -450,7 +464,8 @@ Step = Annotated[
     Discriminator(
         _kind,
         custom_error_type="step",
-        custom_error_message="a step has one of lookup, join and aggregate, or where, derive, select or drop",
+        custom_error_message="a step has one of lookup, join and aggregate, or where, derive, select, drop "
+        "or deduplicate",
     ),
 ]
 

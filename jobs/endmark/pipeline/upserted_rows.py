@@ -59,6 +59,11 @@ def require_replaceable(pipeline: Pipeline, source: str, table: Table, field: st
                 f"{field}: steps.{name}.where leaves out rows of {stream}, and the table would keep the "
                 "older rows of their keys; derive a column instead, or filter where the table is read"
             )
+        if isinstance(step, RowStep) and step.deduplicate is not None:
+            raise ValueError(
+                f"{field}: steps.{name}.deduplicate drops rows of {stream}, and the table would keep the "
+                "older rows of their keys; leave it out, since the newest row replaces the others anyhow"
+            )
         if isinstance(step, LookupStep) and _loses(step, looked_up=name in way):
             raise ValueError(
                 f"{field}: lookup {name} may lose or repeat rows of {stream}, and the table would keep older "

@@ -8,6 +8,7 @@ from endmark.types import ColumnType
 from endmark.verify.broken_promises import name_promises
 from endmark.verify.closed_keys import close_keys, wider_columns, within
 from endmark.verify.derived import close_derived_keys, derive
+from endmark.verify.duplicates import filter_duplicates
 from endmark.verify.final_keys import find_final
 from endmark.verify.idle_partitions import is_uncertain, measure_progress, possibly_idle
 from endmark.verify.join import join
@@ -189,6 +190,7 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
         **known,
     )
     session.run(_ASIDE, aside=name(f"aside_{stream}"), **known)
+    filter_duplicates(session, pipeline, stream)
     name_promises(session, pipeline, stream)
     record = ", ".join(
         f"{text(column)}, {spelled(name(f'{stream}_{column}'), kind)}"

@@ -50,6 +50,23 @@ def test_the_bar_hangs_on_the_keys_and_on_the_distance() -> None:
     ]
 
 
+def test_one_operator_is_held_against_a_chain() -> None:
+    operators = {
+        "one operator": {"rows_a_second": 3e6, "most_bytes": 30},
+        "chain of two": {"rows_a_second": 2e6, "most_bytes": 40},
+    }
+    ratios = {"endmark": 1.0, "spark-rocksdb": 4.0, "spark-heap": 0.9}
+
+    assert said("nary-join", {"workloads": {"two of each": operators}}) == [
+        ["at least 1 times", "1.50 times", "yes"],
+        ["at most 1 times", "0.75 times", "yes"],
+    ]
+    assert said("three-streams", {"cells": [cell("three streams", ratios)]}) == [
+        ["at least 1 times", "4.00 times", "yes"],
+        ["at least 1 times", "0.90 times", "**no**"],
+    ]
+
+
 def test_whole_jobs_have_targets() -> None:
     pipeline = {"cells": [cell("records", {"endmark": 1, "spark": 5.5})]}
     runs = {"start": [{"a": 1, "b": 5}, {"a": 2, "b": 7}], "kill -9": [{"a": 10, "b": 11}]}

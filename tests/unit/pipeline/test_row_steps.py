@@ -11,6 +11,7 @@ import yaml
 from endmark.engine.streams import residual, stream_plans
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
+from endmark.pipeline.boundedness import State, states
 from endmark.pipeline.file import load
 from endmark.pipeline.picture import drawn
 
@@ -209,3 +210,98 @@ def test_refused_row_steps(tmp_path: Path, steps: dict[str, Any], says: str) -> 
     with pytest.raises(ConfigError) as caught:
         loaded(tmp_path, document(**steps))
     assert says in str(caught.value)
+
+
+TWICE: dict[str, Any] = {key: value for key, value in ORDERS.items() if key != "unique"}
+
+
+def deduplicating(by: Any, *, stream: dict[str, Any] = TWICE, **steps: Any) -> dict[str, Any]:
+    known = STEPS["known"] | {"from": "priced"}
+    found = document(**{"priced": PRICED | {"deduplicate": {"by": by}}, "known": known} | steps)
+    del found["steps"]["dear"]
+    return found | {"streams": {"orders": stream, "payments": PAYMENTS}, "unbounded_state": "allow"}
+
+
+def test_a_step_that_drops_duplicates(tmp_path: Path) -> None:
+    """It stands in the last row step; its values have the columns of the key first."""
+    pipeline = loaded(tmp_path, deduplicating(["customer_id", "order_id"]))
+
+    deduplication = stream_plans(pipeline, {"orders": 1, "payments": 1})["orders"].side.deduplication
+    assert deduplication is not None
+    assert (deduplication.step, deduplication.others) == ("priced", ("orders_customer_id",))
+    assert deduplication.within is None
+    assert "deduplicate by customer_id, order_id" in drawn(pipeline)
+    assert list(pipeline.stream_columns("orders")) == [
+        "order_id",
+        "total",
+        "ordered_at",
+        "gross",
+        "customer_id",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (
+            deduplicating("customer_id"),
+            "steps.priced.deduplicate.by: 'order_id' of steps.paid.on is missing",
+        ),
+        (
+            deduplicating("customer_id"),
+            "write by: [customer_id, order_id], as duplicates have the same key anyhow",
+        ),
+        (
+            deduplicating(["order_id", "nowhere"]),
+            "steps.priced.deduplicate.by: no column 'nowhere'; there are",
+        ),
+        (
+            deduplicating("order_id", stream=ORDERS),
+            "steps.priced.deduplicate: a second row of a key is a violation, since streams.orders.unique",
+        ),
+        (
+            deduplicating(
+                "order_id",
+                dearest={"from": "priced", "where": "gross > 1"},
+                known=STEPS["known"] | {"from": "dearest"},
+            ),
+            "write steps.dearest.deduplicate instead, or let dearest stand before priced",
+        ),
+    ],
+)
+def test_what_is_no_rule_for_duplicates(tmp_path: Path, content: dict[str, Any], error: str) -> None:
+    """The error names the field and the remedy."""
+    with pytest.raises(ConfigError) as raised:
+        loaded(tmp_path, content)
+    assert error in str(raised.value)
+
+
+def test_duplicates_need_time_or_closed_keys(tmp_path: Path) -> None:
+    """Otherwise all values would be remembered."""
+    content = deduplicating("order_id")
+    pipeline = loaded(tmp_path, content)
+    assert str(seen(pipeline)) == (
+        "orders seen values: unbounded, since steps.priced.deduplicate.within is not set and orders has no "
+        "punctuations"
+    )
+    content["steps"]["priced"]["deduplicate"]["within"] = "1h"
+    content["streams"]["orders"] = TWICE | {"punctuated_on": "order_id"}
+    assert str(seen(loaded(tmp_path, content))) == (
+        "orders seen values: bounded by forgetting them 3600 s after orders' progress and by orders' "
+        "punctuations on order_id"
+    )
+
+
+def seen(pipeline: Pipeline) -> State:
+    (found,) = [state for state in states(pipeline) if state.holds == "seen values"]
+    return found
+
+
+def test_the_key_of_a_stream_alone_that_is_deduplicated(tmp_path: Path) -> None:
+    """It is the columns of `by` that are not nullable, if the stream promises nothing."""
+    content = deduplicating(["order_id", "customer_id"])
+    content["streams"] = {"orders": TWICE}
+    del content["steps"]["paid"], content["steps"]["by_order"]
+    content["tables"] = {"known": {}}
+
+    assert loaded(tmp_path, content).last_stage.key_place == ("steps.priced.deduplicate.by", ("order_id",))

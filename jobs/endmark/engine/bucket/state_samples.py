@@ -28,6 +28,8 @@ def state_samples(join: SegmentJoin, groups: ClosingAggregate | None) -> Counter
         stream = side.spec.name
         labels = {"operator": "join", "stream": stream}
         samples.update(_state_samples(side.rows, labels))
+        if side.first_rows is not None:
+            samples.update(_state_samples(side.first_rows.passed, labels | {"operator": "deduplicate"}))
         spilled = [one for one in side.rows.segments if one.joined_to is not None]
         samples[sample("join_spilled_segments", stream=stream)] += len(spilled)
         samples[sample("join_spilled_bytes", stream=stream)] += sum(one.memory for one in spilled)

@@ -309,6 +309,10 @@ class BucketTask:
                 samples[sample(name, by=label)] += count
             else:
                 samples[sample(name, **({"stream": label} if label else {}))] += count
+        for stream, count in output.duplicates.items():
+            deduplication = self._plan.stream(stream).side.deduplication
+            if deduplication is not None:
+                samples[sample("filtered_rows_total", stream=stream, step=deduplication.step)] += count
         for violation in output.violations:
             key = sample("violations_total", stream=violation.side, reason=violation.reason)
             samples[key] += violation.rows.num_rows

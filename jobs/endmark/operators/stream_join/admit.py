@@ -17,6 +17,7 @@ from endmark.state.segment import Segment, int64
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from endmark.operators.stream_join.first_rows import FirstRows
     from endmark.operators.stream_join.side import SideState
     from endmark.punctuation.punctuation import Punctuation
     from endmark.state.search import Bools, Ints
@@ -49,29 +50,62 @@ class Admitted:
         rows: the rows that are joined; `None` without any.
         bystanders: the bystanders that break no promise; `None` if the batch had none.
         violations: the rows and bystanders that break a promise.
+        duplicates: the number of records that are dropped as duplicates of earlier ones.
     """
 
     batch: StreamBatch
     rows: Segment | None = None
     bystanders: pa.RecordBatch | None = None
     violations: list[Violation] = field(default_factory=list)
+    duplicates: int = 0
 
 
 def admit(side: SideState, batch: StreamBatch) -> Admitted:
-    """Split a batch into rows to join, bystanders, and violations."""
+    """Split a batch into rows to join, bystanders, violations, and duplicates."""
     if side.spec.unique or side.spec.clustered:
         batch = _closed_by_rows(side, batch)
     found = Admitted(batch)
-    if batch.bystanders is not None:
-        bad = _reject(side, batch.bystanders, batch, found)
-        found.bystanders = batch.bystanders.filter(pa.array(~bad))
-    if batch.rows is None:
-        return found
-    bad = _reject(side, batch.rows, batch, found)
-    rows = batch.rows.filter(pa.array(~bad)) if bad.any() else batch.rows
-    if rows.num_rows:
+    bystanders = _kept(side, batch.bystanders, batch, found)
+    rows = _kept(side, batch.rows, batch, found)
+    if side.first_rows is not None:
+        rows, bystanders = _deduplicated(side, side.first_rows, [rows, bystanders], found)
+    found.bystanders = bystanders
+    if rows is not None and rows.num_rows:
         found.rows = Segment.arrived(rows, side.spec.key, side.spec.time)
     return found
+
+
+def _kept(
+    side: SideState, rows: pa.RecordBatch | None, batch: StreamBatch, found: Admitted
+) -> pa.RecordBatch | None:
+    """Return the rows that break no promise; put the others into `found`."""
+    if rows is None:
+        return None
+    bad = _reject(side, rows, batch, found)
+    return rows.filter(pa.array(~bad)) if bad.any() else rows
+
+
+def _deduplicated(
+    side: SideState, first_rows: FirstRows, pieces: Sequence[pa.RecordBatch | None], found: Admitted
+) -> list[pa.RecordBatch | None]:
+    """Return the rows that are no duplicates, and count the others in `found`.
+
+    Args:
+        side: the state of the rows' side.
+        first_rows: the rows that have passed before.
+        pieces: rows of one batch that break no promise. Some may be `None`, and stay so.
+        found: gets the number of duplicates.
+    """
+    there = [piece for piece in pieces if piece is not None]
+    if not any(piece.num_rows for piece in there):
+        return list(pieces)
+    rows = codec.concat([piece.select(first_rows.own_columns) for piece in there])
+    passes = first_rows.admit(rows)
+    if passes.all():
+        return list(pieces)
+    found.duplicates = _records(side, rows.filter(pa.array(~passes))).num_rows
+    masks = iter(np.split(passes, np.cumsum([piece.num_rows for piece in there])[:-1]))
+    return [None if piece is None else piece.filter(pa.array(next(masks))) for piece in pieces]
 
 
 def _reject(side: SideState, rows: pa.RecordBatch, batch: StreamBatch, found: Admitted) -> Bools:

@@ -43,6 +43,7 @@ class BatchOutput:
         widened: a pattern has closed further keys. All keys are announced for which `SegmentJoin.final` is
             true.
         patterns: the statements of this bucket about patterns to announce.
+        duplicates: the number of records that are dropped as duplicates, by side.
         counts: numbers by (metric, side or reason), with names from the catalogue of metrics.
     """
 
@@ -53,6 +54,7 @@ class BatchOutput:
     announced_by: dict[str, pa.RecordBatch] = field(default_factory=dict)
     widened: bool = False
     patterns: Report = field(default_factory=Report)
+    duplicates: Counter[str] = field(default_factory=Counter)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
@@ -133,12 +135,13 @@ class SegmentJoin(ABC):
         self._maintain()
 
     def _admit(self, batches: Sequence[StreamBatch]) -> list[Admitted]:
-        """Admit one batch of each input, and put violations and bystanders into `output`."""
+        """Admit one batch of each input, and put violations, bystanders and duplicates into `output`."""
         admitted = [admit(side, batch) for side, batch in zip(self.sides, batches, strict=True)]
         for side, each in zip(self.sides, admitted, strict=True):
             self.output.violations += each.violations
             if each.rows is not None:
                 self.output.admitted[side.spec.name] = each.rows.batch
+            self.output.duplicates[side.spec.name] += each.duplicates
             if each.bystanders is not None:
                 self.output.bystanders[side.spec.name] = each.bystanders
         return admitted

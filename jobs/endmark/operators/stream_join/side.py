@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from endmark.operators.promise_codec import PromiseCodec
 from endmark.operators.stream_join.closed_keys import ClosedKeys
+from endmark.operators.stream_join.first_rows import FirstRows
 from endmark.operators.stream_join.idle_partitions import IdlePartitions
 from endmark.operators.stream_join.key_promises import KeyPromises
 from endmark.operators.stream_join.key_runs import KeyRuns
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from endmark.operators.stream_batch import StreamBatch
+    from endmark.operators.stream_join.first_rows import Deduplication
     from endmark.punctuation.punctuation import Punctuation
     from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools, Ints
@@ -76,6 +78,7 @@ class SideSpec:
         forget_after: microseconds of event time after which a closed key is forgotten; `None`: never.
         ended: the stream has ended before its first row, so it has closed every key, and results do not show
             its columns.
+        deduplication: which of its rows are duplicates, and so are dropped; `None`: no row is.
     """
 
     name: str
@@ -96,6 +99,7 @@ class SideSpec:
     clustered: bool = False
     forget_after: int | None = None
     ended: bool = False
+    deduplication: Deduplication | None = None
 
     @property
     def shown(self) -> pa.Schema:
@@ -129,6 +133,7 @@ class SideState:
         spent: keys and times of rows that a semi join has put out. A key is not announced while such a row of
             it is within the window.
         unpurged_keys: closed keys whose rows on the other side are still to be purged.
+        first_rows: the last row of each value that passed, if the stream is deduplicated.
         unpurged_promise_count: the number of key promises whose rows on the other side are still to be
             purged.
         newest: the newest event time of each partition, in microseconds.
@@ -169,6 +174,10 @@ class SideState:
         self.pending_keys = SegmentList(store, self.key, "time")
         self.spent = SegmentList(store, self.key, "time", merge=partial(_newest_traces, self.key))
         self.unpurged_keys = SegmentList(store, self.key)
+        self.first_rows: FirstRows | None = None
+        if spec.deduplication is not None:
+            place = str(spec.partition), str(spec.offset), spec.time
+            self.first_rows = FirstRows(spec.deduplication, spec.key, place, store)
         self.unpurged_promise_count = 0
         self.newest: dict[int, int] = {}
         self.idle_partitions = IdlePartitions(spec.idle)
@@ -182,6 +191,7 @@ class SideState:
             "pending_keys": self.pending_keys,
             "spent": self.spent,
             "unpurged_keys": self.unpurged_keys,
+            **({} if self.first_rows is None else {"first_rows": self.first_rows.passed}),
         }
         return {f"{self.spec.name}.{name}": segments for name, segments in lists.items()}
 
@@ -208,6 +218,8 @@ class SideState:
         self.idle_partitions.hear(batch.heard)
         if self.spec.idle is not None:
             self._reached = self.progress
+        if self.first_rows is not None:
+            self.first_rows.expire(self.progress)
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state for `restore` as JSON, without the segments of `lists`."""
@@ -251,6 +263,8 @@ class SideState:
         times = [*self.newest.values(), *batch.newest.values()]
         time = max(times) if len(newest) >= self.spec.partitions else FOR_EVER
         closed_keys = self.closed_keys.take(batch.closed_keys, widened=bool(key_promises), time=time)
+        if self.first_rows is not None:
+            self.first_rows.close(closed_keys, self.key_promises if key_promises else None)
         return closed_keys, key_promises
 
     def forget(self, progress: int) -> None:
@@ -320,6 +334,8 @@ class SideState:
         self.rows.maintain(barriers)
         for keys in (self.closed_keys, self.pending_keys, self.spent, self.unpurged_keys):
             keys.maintain()
+        if self.first_rows is not None:
+            self.first_rows.passed.maintain()
 
 
 def _newest_traces(key: KeySpec, traces: pa.RecordBatch) -> pa.RecordBatch:
