@@ -25,7 +25,7 @@ from endmark.engine.streams import StreamPlan, arrow_schema, stream_plans
 from endmark.metrics import sample
 from endmark.operators.stream_join.announce import aligned
 from endmark.pipeline import Lookup, Pipeline, Relation
-from endmark.pipeline.tables import deleted_role, step_of
+from endmark.pipeline.tables import deleted_role, is_latest_role, step_of
 from endmark.relation.contract import PagedRelation
 from endmark.spark.tables import targets
 from endmark.state import codec
@@ -160,6 +160,7 @@ class BucketTasks:
         number_running(found, self._batches)
         self._batches += 1
         self.reports.append({"samples": self._store.profile.take()})
+        require_apart(found)
         return found
 
     def _run(self, packed: list[dict[str, Any]]) -> Iterator[tuple[str, bytes]]:
@@ -244,6 +245,15 @@ def total(batches: Iterable[Mapping[str, list[dict[str, Any]]]]) -> Tables:
         for channel, rows in batch.items():
             tables.setdefault(channel, []).extend(rows)
     return tables
+
+
+def require_apart(found: Tables) -> None:
+    """Assert that a batch puts out no row of a key that it deletes: an upsert would keep it."""
+    for role in filter(is_latest_role, found):
+        deleted = found[deleted_role(step_of(role))]
+        names = list(deleted[0]) if deleted else []
+        gone = {tuple(row.values()) for row in deleted}
+        assert not gone & {tuple(row[name] for name in names) for row in found[role]}
 
 
 def upserted(pipeline: Pipeline, tables: Tables) -> Tables:

@@ -27,7 +27,7 @@ from endmark.profile import Profile
 from endmark.state import codec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -80,10 +80,12 @@ class DeltaFiles:
 
     Args:
         tables: the tables by the channel of their rows.
+        dropped: the channels of rows that no table gets, since they are only published.
     """
 
-    def __init__(self, tables: Mapping[str, FileTable]) -> None:
+    def __init__(self, tables: Mapping[str, FileTable], dropped: Collection[str] = ()) -> None:
         self._tables = dict(tables)
+        self._dropped = sorted(dropped)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         profile = Profile()
@@ -91,9 +93,10 @@ class DeltaFiles:
         sizes: Counter[str] = Counter()
         written: list[dict[str, Any]] = []
         tables = pa.array(list(self._tables), pa.string())
+        kept_here = pa.array([*self._tables, *self._dropped], pa.string())
         for batch in batches:
             of_tables = pc.is_in(batch.column("channel"), tables)
-            yield batch.filter(pc.invert(of_tables))
+            yield batch.filter(pc.invert(pc.is_in(batch.column("channel"), kept_here)))
             rows = batch.filter(of_tables)
             for channel, blob in zip(rows.column("channel").to_pylist(), rows.column("blob"), strict=True):
                 with profile.phase("files"), self._failing_at(channel):

@@ -362,18 +362,17 @@ class Pipeline(Model):
         return dict(self.stage_of(stream).columns_of(stream))
 
     def _behind(self, name: str) -> list[tuple[str, ColumnType]]:
-        """Return the columns of the rows of a stream or of a step in front of the join."""
+        """Return the columns of the rows of a stream or of a step in front of its join."""
         stream, steps = self.flow.way_to(name)
-        own = self.row_columns(name)
-        columns = [(f"{stream}_{column}", kind.required) for column, kind in own.items()]
+        columns = [(f"{stream}_{column}", kind.required) for column, kind in self.row_columns(name).items()]
         for lookup in (step.lookup for each in steps if isinstance(step := self.steps[each], LookupStep)):
             relation = self.relations[lookup.relation]
             columns += [
-                (f"{lookup.relation}_{name}", kind)
-                for name, kind in relation.columns.items()
-                if name not in relation.key
+                (f"{lookup.relation}_{column}", kind)
+                for column, kind in relation.columns.items()
+                if column not in relation.key
             ]
-        return columns + [(f"{stream}_{name}", ColumnType.LONG) for name in COORDINATES]
+        return columns + [(f"{stream}_{column}", ColumnType.LONG) for column in COORDINATES]
 
     def pair_columns(self) -> dict[str, ColumnType]:
         """Return the columns that the `where` of the last join may name: those of its inputs, in order."""

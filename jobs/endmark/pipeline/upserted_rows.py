@@ -61,8 +61,8 @@ def require_replaceable(pipeline: Pipeline, source: str, table: Table, field: st
             )
         if isinstance(step, RowStep) and step.deduplicate is not None:
             raise ValueError(
-                f"{field}: steps.{name}.deduplicate leaves out rows of {stream}, and the newest row of a key "
-                "may be one of them; leave it out, since the table has one row of each key anyhow"
+                f"{field}: steps.{name}.deduplicate drops rows of {stream}, and the table would keep the "
+                "older rows of their keys; leave it out, since the newest row replaces the others anyhow"
             )
         if isinstance(step, LookupStep) and _loses(step, looked_up=name in way):
             raise ValueError(

@@ -32,8 +32,12 @@ def require_written(pipeline: Pipeline, source: str, field: str) -> None:
     require_name({**pipeline.steps, **pipeline.streams}, source, field, "steps or streams")
     if source == flow.results:
         return
-    paths = {stream: path for stream, path in flow.paths.items() if stream in pipeline.streams}
-    ways = {name: (stream, *path) for stream, path in paths.items() for name in (stream, *path)}
+    ways = {
+        name: (stream, *path)
+        for stream, path in flow.paths.items()
+        if stream in pipeline.streams
+        for name in (stream, *path)
+    }
     if source not in ways:
         raise ValueError(
             f"{field}: rows of {source} are neither those of a stream, a row step or a lookup nor the "

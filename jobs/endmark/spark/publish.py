@@ -86,15 +86,14 @@ class OutputTopic:
             bootstrap: the broker's host:port.
             app_id: the id of the checkpoint; with the number of a batch, readers recognise a repeat by it.
         """
-        columns, stage = pipeline.columns_of(role), pipeline.last_stage
-        inputs = stage.shown_inputs
+        stage, columns = pipeline.last_stage, pipeline.columns_of(role)
         if is_step_role(role):
             stream, _ = pipeline.flow.way_to(step_of(role))
-            stage, inputs = pipeline.stage_of(stream), (stream,)
-        of_inputs = zip(*map(stage.key_columns, inputs), strict=True)
+            stage = pipeline.stage_of(stream)
+        sources = zip(*(stage.key_columns(given) for given in stage.inputs), strict=True)
         key = {
             name: [column for column in of if column in columns]
-            for name, of in zip(stage.key, of_inputs, strict=True)
+            for name, of in zip(stage.key, sources, strict=True)
         }
         # A later row step may derive the key of the join. Then these records have none.
         return cls(columns, key if all(key.values()) else {}, topic, partitions, bootstrap, app_id)

@@ -143,12 +143,9 @@ class Sink:
         tables = {table.channel: table.files(batch_id) for table in self._tables}
         for table in self._tables:
             tables |= table.deleted_files()
-        files = DeltaFiles(tables)
+        files = DeltaFiles(tables, self._topics.keys() - tables.keys())
         output: dict[str, list[Any]] = {channels.METRICS: [], channels.PATTERNS: [], channels.FILES: []}
-        # Rows that are only published are in no table.
-        published = self._topics.keys() - tables.keys()
-        for_tables = packed.where(~F.col("channel").isin(*published)) if published else packed
-        for row in for_tables.mapInArrow(files.__call__, channels.UNPACKED_DDL).collect():
+        for row in packed.mapInArrow(files.__call__, channels.UNPACKED_DDL).collect():
             output[row.channel].append(json.loads(bytes(row.blob)))
         return output
 

@@ -137,8 +137,6 @@ def expect(session: Session, pipeline: Pipeline) -> None:
     session.run("CREATE TABLE progress (stream VARCHAR, lowest BIGINT, highest BIGINT)")
     for stage in pipeline.stages:
         _expect_stage(session, stage)
-    expect_steps(session, pipeline)
-    expect_latest(session, pipeline)
 
 
 def _expect_stage(session: Session, stage: Stage) -> None:
@@ -152,6 +150,8 @@ def _expect_stage(session: Session, stage: Stage) -> None:
         if given in pipeline.streams:
             _judge(session, pipeline, given)
             _keep_processed(session, pipeline, given)
+            expect_steps(session, pipeline, given)
+            expect_latest(session, pipeline, given)
     close_keys(session, stage)
     if earlier is not None and derived is not None:
         close_derived_keys(session, stage, earlier, derived)

@@ -14,15 +14,14 @@ WHERE ($partition, $offset) NOT IN (SELECT (part, off) FROM $missed WHERE refuse
 """
 
 
-def expect_steps(session: Session, pipeline: Pipeline) -> None:
-    """Make `expected_<table>` for each table of all rows of a stream or step in front of the results.
+def expect_steps(session: Session, pipeline: Pipeline, stream: str) -> None:
+    """Make `expected_<table>` for each table of all rows of a stream, or of one of its steps.
 
     Needs `processed_<stream>` and `missed_<stream>`, and `behind_<relation>` of each lookup.
     """
     for role in filter(is_step_role, pipeline.laid_out):
-        if is_latest_role(role):
+        if is_latest_role(role) or pipeline.flow.way_to(step_of(role))[0] != stream:
             continue
-        stream, _ = pipeline.flow.way_to(step_of(role))
         session.run(
             _ROWS,
             expected=name(f"expected_{role}"),

@@ -94,6 +94,17 @@ def test_rows_of_a_task_make_one_file_and_the_rest_passes(target: Target) -> Non
     assert written(target.files(3), packed(metrics)) == ([], [metrics])
 
 
+def test_rows_that_are_only_published_go_into_no_table(target: Target) -> None:
+    """What is passed on has one schema in all batches of a task."""
+    files = DeltaFiles({channels.GROUPS: target.files(0)}, [channels.RESULTS])
+    metrics = channels.METRICS, b'{"samples": {}}'
+
+    found = list(files(iter([packed(results(FULL), metrics)])))
+
+    assert {name for batch in found for name in batch.column("channel").to_pylist()} == {channels.METRICS}
+    assert sum(batch.num_rows for batch in found) == 2
+
+
 def test_a_batch_is_committed_once(target: Target) -> None:
     """Though a second attempt has written files, too, and by a job that was started again."""
     for log in (TableLog(target.files(), (), "app"), TableLog(target.files(), (), "app")):

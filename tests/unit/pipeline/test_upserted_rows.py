@@ -63,6 +63,10 @@ def test_the_key_of_the_table_is_that_of_its_stream() -> None:
             "tables.now: steps.last.where leaves out rows of changes",
         ),
         (
+            with_step(replica(), {"deduplicate": {"by": "customer_id"}}),
+            "tables.now: steps.last.deduplicate drops rows of changes, and the table would keep",
+        ),
+        (
             replica(mode="changes"),
             "tables.now.mode: changes is for the groups of an aggregate",
         ),

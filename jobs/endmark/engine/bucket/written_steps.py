@@ -83,17 +83,17 @@ class WrittenStep:
 def written_steps(
     stage: Stage, streams: Mapping[str, StreamPlan], lookups: Sequence[LookupPlan]
 ) -> tuple[WrittenStep, ...]:
-    """Return the streams and steps of a stage in front of its join that a table or a topic needs.
+    """Return the streams and steps in front of the join of a stage that a table or a topic needs.
 
     Args:
         stage: the stage.
         streams: the plans of its inputs, by name.
         lookups: the plans of its lookups; those of one stream in their order.
     """
-    pipeline, found = stage.pipeline, []
+    found, pipeline = [], stage.pipeline
     for role in pipeline.step_roles:
         stream, steps = pipeline.flow.way_to(step_of(role))
-        if stream not in stage.streams:
+        if stream not in stage.inputs:
             continue
         key, deletes = pipeline.key_of(role), pipeline.streams[stream].format == "debezium"
         own = [lookup for lookup in lookups if lookup.stream == stream]
