@@ -8,26 +8,29 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
+import pytest
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from endmark.pipeline import Pipeline
 from endmark.verify.session import Session
-from support.bucket_tasks import BucketTasks, Tables, pauses, total
+from support.bucket_tasks import BucketTasks, Tables, pauses, total, upserted
 from support.cases import cases
 from support.hashable_rows import hashable_row
 from support.sizes import BUCKETS, MERGING
 from support.two_stages import (
+    NAMES,
     Definition,
     completes,
     ends,
     partition_counts,
     promised_histories,
+    row,
     two_stage_histories,
     two_stage_pipelines,
     two_stages,
 )
-from support.verify_recompute import SELLERS
+from support.verify_recompute import SELLERS, recomputed, require_within
 from support.verify_world import Record, locate
 
 Row = dict[str, Any]
@@ -111,3 +114,62 @@ def test_promises_go_through_two_joins(data: st.DataObject, kind: str, flipped: 
     )
     partitions = data.draw(partition_counts())
     hold(data, pipeline, data.draw(promised_histories(partitions)), partitions)
+
+
+@cases(20)
+@given(data=st.data())
+def test_two_joins_equal_their_recomputation(data: st.DataObject) -> None:
+    """Whether or not the streams have ended, so also which rows without a partner are results by then."""
+    pipeline = data.draw(two_stage_pipelines())
+    partitions = data.draw(partition_counts())
+    records: list[Record] = data.draw(two_stage_histories(pipeline, partitions))
+    if data.draw(st.integers(0, 3)) == 0:
+        records += ends(pipeline, partitions)
+    located = locate(records)
+    size = data.draw(st.integers(1, 20))
+    with tempfile.TemporaryDirectory() as directory, data.draw(MERGING).limits():
+        tasks = BucketTasks(
+            pipeline,
+            SELLERS,
+            partitions,
+            Path(directory),
+            buckets=data.draw(BUCKETS),
+            group_buckets=data.draw(BUCKETS),
+        )
+        batches = [located[at : at + size] for at in range(0, len(located), size)]
+        found = upserted(pipeline, total([*map(tasks.batch, batches), *pauses(tasks)]))
+    results = counted(found["results"])
+    event(f"results without a ticket or an order: {any(None in key for key in results)}")
+    with recomputed(pipeline, records, found, partitions) as session:
+        require_within(session, pipeline)
+
+
+@pytest.mark.parametrize("preset", ["auto", "wjoin", "shj"])
+@pytest.mark.parametrize("batches", [1, 2, 7])
+def test_progress_follows_the_oldest_order_that_waits(preset: str, batches: int, tmp_path: Path) -> None:
+    """It passes orders that have left, though they came together with one that waits; so a ticket finds out
+    that it has no partner. A preset that keeps orders for longer keeps the ticket waiting."""
+    windows = {} if preset == "shj" else {"window": {"orders": "9s", "payments": "9s"}}
+    pipeline = two_stages(
+        paid={"preset": preset, **windows},
+        served={"type": "right", "window": "2s"},
+        promised={"payments": ["order_id"]},
+    )
+    records = [
+        *(row("orders", seconds, order_id=number) for number, seconds in ((1, 1), (2, 6))),
+        row("tickets", 2, customer_id=5),
+        row("orders", 9, order_id=3),
+        row("payments", 1, order_id=3),
+        Record("all.payments", 0, b'{"$punctuation": {"order_id": {"equals": 1}}}'),
+        row("orders", 10, order_id=3),
+    ]
+    one_each = dict.fromkeys((f"all.{name}" for name in NAMES), 1)
+    located = locate(records)
+    tasks = BucketTasks(pipeline, SELLERS, one_each, tmp_path, buckets=1)
+    size = -(-len(located) // batches)
+    came = [tasks.batch(located[at : at + size]) for at in range(0, len(located), size)]
+    found = total([*came, *pauses(tasks)])
+
+    assert [each["orders_order_id"] for each in found["results"]] == ([None] if preset == "auto" else [])
+    with recomputed(pipeline, records, found, one_each) as session:
+        require_within(session, pipeline)

@@ -13,13 +13,14 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from endmark.control.database import OpsDatabase
-from endmark.control.knobs import filed, knobs_of, steps_of
+from endmark.control.knobs import filed, steps_of
 from endmark.operators.stream_join.presets import PRESETS
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from endmark.wire.control import PULSE, Turn
 from support.bucket_tasks import BucketTasks, Located, total
 from support.cases import cases
+from support.random_turns import VALUES, turns, with_turns
 from support.sizes import BUCKETS, SIZES
 from support.verify_histories import broken_histories, histories, pipelines, stamped
 from support.verify_keys import LONG
@@ -29,49 +30,6 @@ from support.verify_world import PARTITIONS, Record, bid, item, locate, make_pip
 
 CONTROL = "small-control"
 PASSING = [preset for preset, able in PRESETS.items() if able.window]  # by which idle partitions matter
-# By the last part of their names: as a file spells them, and what they mean.
-VALUES: dict[str, list[tuple[Any, Any]]] = {
-    "strategy": [(name, name) for name in ("auto", "hybrid", "mesh", "batched", "scan")],
-    "page_rows": [(1, 1), (3, 3)],
-    "time_per_batch": [("0s", 0.0), (None, None), ("1m", 60.0)],
-    "memory": [(1, 1), ("1MB", 1_000_000)],
-    "lifetime": [("1ms", 0.001), ("5m", 300.0)],
-    "absent_lifetime": [("0s", 0.0), (9, 9.0)],
-    "purge_every": [(1, 1), (3, 3)],
-    "idle": [("1s", 1.0), ("2s", 2.0), (30, 30.0)],
-    "records": [(7, 7)],
-    "every": [("2s", 2.0)],
-}
-NONE = [
-    ("steps.matched.type", "semi"),
-    ("steps.known.lookup.strategy", "sacn"),
-    ("steps.matched.memory", 0),
-    ("join", True),
-]
-
-
-@st.composite
-def turns(draw: st.DrawFn, pipeline: Pipeline) -> Record:
-    """Of a knob, by a value that the file may have no use for; sometimes of none."""
-    name, value = draw(
-        st.one_of(
-            st.sampled_from(knobs_of(steps_of(pipeline))).flatmap(
-                lambda name: st.tuples(
-                    st.just(name), st.sampled_from([to for to, _ in VALUES[name.rpartition(".")[2]]])
-                )
-            ),
-            st.sampled_from(NONE),
-        )
-    )
-    return Record(CONTROL, 0, Turn(name, value, "Ann").written())
-
-
-def mixed(data: st.DataObject, pipeline: Pipeline, records: list[Record]) -> list[Record]:
-    """Records with turns among them."""
-    found = list(records)
-    for turn in data.draw(st.lists(turns(pipeline), min_size=1, max_size=12)):
-        found.insert(data.draw(st.integers(0, len(found))), turn)
-    return found
 
 
 @pytest.mark.parametrize("idle", [False, True])
@@ -84,7 +42,7 @@ def test_no_result_depends_on_what_is_live(kind: JoinType | None, idle: bool, da
     pipeline = data.draw(pipelines(kind, LONG, chosen=preset, idle=idle, several=True))
     sizes = data.draw(SIZES)
     history = (broken_histories if idle else histories)(LONG, sizes.partitions, pipeline.streams)
-    records = mixed(data, pipeline, data.draw(history))
+    records = data.draw(with_turns(pipeline, data.draw(history), least=1))
     size = data.draw(st.integers(1, 8))
     full = data.draw(st.sampled_from([None, 1, size]))
     with tempfile.TemporaryDirectory() as directory, sizes.merging.limits():

@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping
-from copy import deepcopy
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
@@ -29,6 +28,7 @@ from endmark.verify.forgotten_keys import check_forgotten
 from endmark.wire.control import Turn
 from support.bucket_tasks import BucketTasks, Tables, pauses, total
 from support.cases import cases
+from support.forgetting import forgetting, without_forgotten_keys
 from support.kept_promises import broken_promises
 from support.sizes import SIZES
 from support.verify_histories import histories, pipelines, stamped
@@ -109,11 +109,7 @@ def test_forgotten_keys_change_no_table(
     assert pipeline is not None
     sizes = data.draw(SIZES)
     records = data.draw(histories(keys, sizes.partitions, pipeline.streams))
-    while again := used_again(pipeline, records, sizes.partitions):
-        records = [
-            replace(record, value=b"{") if place[:3] in again else record
-            for record, place in zip(records, locate(records), strict=True)
-        ]
+    records = without_forgotten_keys(pipeline, records, sizes.partitions)
     size = data.draw(st.integers(1, 20))
     with (
         tempfile.TemporaryDirectory() as directory,
@@ -136,36 +132,6 @@ def test_forgotten_keys_change_no_table(
         with recomputed(pipeline, records, total(came), sizes.partitions) as session:
             require_within(session, pipeline)
             assert check_forgotten(session, pipeline) == []
-
-
-def forgetting(pipeline: Pipeline) -> Pipeline | None:
-    """The pipeline, whose streams forget closed keys as soon as they may; `None` if none may."""
-    document = pipeline.model_dump(by_alias=True)
-    forgets = False
-    for name in pipeline.sides:
-        changed = deepcopy(document)
-        changed["streams"][name]["forget_keys_after"] = pipeline.window_of(name) or timedelta(0)
-        try:
-            Pipeline.model_validate(changed)
-        except ValueError:
-            continue
-        document, forgets = changed, True
-    return Pipeline.model_validate(document) if forgets else None
-
-
-def used_again(
-    pipeline: Pipeline, records: list[Record], partitions: Mapping[str, int]
-) -> set[tuple[str, int, int]]:
-    """The places of some rows that use a key again, none if there are none."""
-    topics = {declared.topic for declared in pipeline.streams.values()}
-    with recomputed(pipeline, records, None, partitions) as session:
-        return {
-            (topic, row["partition"], row["offset"])
-            for breach in check_forgotten(session, pipeline)
-            for topic in topics
-            if f"topic {topic}:" in breach.rule
-            for row in breach.examples
-        }
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 9])

@@ -22,7 +22,7 @@ from endmark.types import JoinType
 from support.bucket_tasks import upserted
 from support.cases import drawn, spark_cases
 from support.graph_records import graph_records
-from support.graph_world import graphs
+from support.graph_world import graphs, with_published_rows
 from support.postgresql import PostgreSql
 from support.relations import Database
 from support.sizes import BUCKETS, PARTITIONS, SIZES
@@ -118,8 +118,9 @@ def check(spark: SparkSession, case: Case) -> None:
     finally:
         shutil.rmtree(directory)
     found = upserted(case.pipeline, found)
-    with recomputed(case.pipeline, case.records, found, case.partitions) as session:
-        require_within(session, case.pipeline)
+    pipeline = with_published_rows(case.pipeline)
+    with recomputed(pipeline, case.records, found, case.partitions) as session:
+        require_within(session, pipeline)
 
 
 @pytest.mark.parametrize("preset", Preset)

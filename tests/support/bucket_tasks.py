@@ -115,6 +115,8 @@ class BucketTasks:
         self.plans = stages
         self.plan = stages[0].bucket
         self._schemas = {table.channel: table.brought for table in targets(pipeline, directory)}
+        if pipeline.shows_results:
+            self._schemas.setdefault(channels.RESULTS, arrow_schema(dict(pipeline.result_columns())))
         last = stages[-1].onward
         self._groups = GroupTasks(last, directory) if isinstance(last, GroupStage) else None
         self._batches = 0

@@ -38,7 +38,10 @@ SCHEMA = {
 
 
 def said(records: Iterable[Record], streams: Mapping[str, Stream]) -> list[Record]:
-    """The records in the formats of their streams, without what a format cannot say."""
+    """The records in the formats of their streams, without what a format cannot say.
+
+    A record that is no row and no punctuation on columns of its stream stays as it is.
+    """
     formats = {stream.topic: stream for stream in streams.values()}
     found = []
     for place, record in enumerate(records):
@@ -52,8 +55,10 @@ def _values(value: bytes, stream: Stream, place: int) -> list[bytes | None]:
     if stream.format == "json":
         return [value]
     try:
-        document: dict[str, Any] = json.loads(value)
+        document = json.loads(value)
     except ValueError:
+        return [value]
+    if not isinstance(document, dict) or not document.get(MARK, {}).keys() <= stream.columns.keys():
         return [value]
     return [xml(document, stream)] if stream.format == "xml" else _captured(document, stream, place)
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from endmark.domain import Domain
 from endmark.pipeline import Pipeline
+from support.formats import said
 from support.graph_world import TIME, spell, value_of
 from support.sizes import speakers
 from support.verify_gaps import with_gaps
@@ -19,7 +20,7 @@ from support.verify_histories import stamp
 from support.verify_world import Record, instant, promise
 
 KINDS = [*["row"] * 20, *["close"] * 3, *["pattern"] * 3, "heartbeat", "bad"]
-_LATER = [*[0] * 70, *[-2, -1, 1, 2] * 7, 250_000_000_000]  # seconds, than time moves on
+_LATER = [*[0] * 140, *[-2, -1, 1, 2] * 14, 250_000_000_000]  # seconds, than time moves on
 BAD = [b"{", None, b'{"seller_id": 1}', b'{"$punctuation": {"nowhere": {"equals": 1}}}', b"[]"]
 
 
@@ -27,7 +28,8 @@ BAD = [b"{", None, b'{"seller_id": 1}', b'{"$punctuation": {"nowhere": {"equals"
 def graph_records(draw: st.DrawFn, pipeline: Pipeline, partitions: Mapping[str, int]) -> list[Record]:
     """Records which mostly keep what their streams declare; time moves on, else most rows would be late.
 
-    A few rows are of a far future. Partitions are counted by topic.
+    A few rows are of a far future, and each stream's records are in its format. Partitions are counted by
+    topic.
     """
     pace = draw(st.sampled_from([0.1, 0.25, 0.5]))
     size = draw(st.integers(20, 30 + 20 * len(pipeline.sides)))
@@ -39,12 +41,12 @@ def graph_records(draw: st.DrawFn, pipeline: Pipeline, partitions: Mapping[str, 
         producer = draw(st.sampled_from(producers))
         now = place * pace + draw(st.sampled_from(_LATER))
         seller = draw(st.sampled_from([1, 1, 2, 3, 4]))
-        said = producer.says(draw(st.sampled_from(KINDS)), last * place // size, seller, now)
-        found += [replace(record, timestamp=stamp(place * pace)) for record in said]
+        records = producer.says(draw(st.sampled_from(KINDS)), last * place // size, seller, now)
+        found += [replace(record, timestamp=stamp(place * pace)) for record in records]
     for producer in producers:
         if draw(st.integers(0, 3)) < 3:
             found += [replace(each, timestamp=stamp(size * pace)) for each in producer.ends(size * pace)]
-    return found
+    return said(found, pipeline.streams)
 
 
 class _Producer:
@@ -59,7 +61,7 @@ class _Producer:
         self._declared = pipeline.streams[stream]
         self._topic = self._declared.topic
         self._count = partitions[self._topic]
-        self._key = [name for name in pipeline.key if name in self._declared.columns]
+        self._key = [name for name in pipeline.stage_of(stream).key if name in self._declared.columns]
         # A key that is derived from the columns of a stream is in any partition.
         self._scattered = self._declared.punctuation_scope == "topic" or not self._key
 
@@ -69,24 +71,32 @@ class _Producer:
             case "row":
                 return [self._row(self._key_near(up), seller, now)]
             case "close" if self._closes:
-                key = max(0, up - self._draw(st.integers(0, 3)))
+                key = max(0, up - self._draw(st.sampled_from([1, 2, 2, 3, 3, 4])))
                 return self._close(spell(self._declared, key, seller, now))
             case "pattern" if self._declared.punctuated_on:
                 return self._pattern(up, now)
             case "heartbeat":
-                ends: dict[str, Any] = {"to": instant(now - self._draw(st.integers(0, 2)))}
+                ends: dict[str, Any] = {"to": instant(now - self._draw(st.integers(0, 4)))}
                 ends |= {"to_open": True} if self._draw(st.booleans()) else {}
                 return self._promised({TIME: {"between": ends}})
         at = self._draw(st.integers(0, self._count - 1))
         return [Record(self._topic, at, self._draw(st.sampled_from(BAD)))]
 
     def ends(self, now: float) -> list[Record]:
-        """Promises of most keys and of a time, so that groups are final."""
-        said = self._promised({TIME: {"between": {"to": instant(now + self._draw(st.integers(-2, 9)))}}})
+        """Promises of most keys and of a time, or of the end of the stream, so that groups are final."""
+        found = self._promised({TIME: {"between": {"to": instant(now + self._draw(st.integers(-2, 9)))}}})
+        on = self._declared.punctuated_on
+        if on and self._draw(st.booleans()):
+            return found + self._promised({on[0]: {"anything": True}})
         if self._closes:
             last = spell(self._declared, self._draw(st.integers(self._last - 2, self._last)), 1, now)
-            said += self._promised({name: {"between": {"to": last[name]}} for name in self._key[:1]})
-        return said
+            ends = {name: "from" if self._falls(name) else "to" for name in self._key[:1]}
+            found += self._promised({name: {"between": {end: last[name]}} for name, end in ends.items()})
+        return found
+
+    def _falls(self, column: str) -> bool:
+        """Whether the values of a column fall as their numbers rise."""
+        return self._declared.columns[column].domain is Domain.DECIMAL
 
     def _row(self, key: int, seller: int, now: float) -> Record:
         row = json.dumps(spell(self._declared, key, seller, now)).encode()
@@ -106,10 +116,10 @@ class _Producer:
     def _key_near(self, up: int) -> int:
         """The number of a row's key; of an ordered stream, mostly the one that has come."""
         if self._declared.ordered or self._declared.clustered:
-            negative = any(self._declared.columns[name].domain is Domain.DECIMAL for name in self._key)
-            falls = negative != ("descending" in self._declared.ordered.values())
+            falls = any(map(self._falls, self._key)) != ("descending" in self._declared.ordered.values())
             return self._draw(st.sampled_from([self._last - up if falls else up] * 5 + [up]))
-        return self._draw(st.integers(max(0, up - 2), min(self._last, up + 1)))
+        near = self._draw(st.sampled_from([up, up, up, up - 1, up - 1, up - 2, up + 1]))
+        return min(max(0, near), self._last)
 
     def _pattern(self, up: int, now: float) -> list[Record]:
         """A pattern that mostly all partitions promise; or names of keys, each in its own partition."""
@@ -139,9 +149,9 @@ class _Producer:
         kind = str(self._declared.columns[column])
         value = st.builds(
             lambda key, seller, back: value_of(column, kind, key, seller, now - back),
-            st.integers(0, max(0, up - 1)),
-            st.sampled_from([1, 2, 3, 3, 4, 4]),
-            st.integers(0, 3),
+            st.integers(0, max(0, up - 2)),
+            st.sampled_from([1, 2, 3, 3, 4, 4, 4]),
+            st.integers(1, 4),
         )
         bounds = st.sampled_from([("to",)] * 6 + [("from", "to"), ("from", "to"), ("from",), ()])
         between = bounds.flatmap(

@@ -1,8 +1,9 @@
-"""Random pipeline files of every shape: streams, row steps, lookups, a join, groups and tables."""
+"""Random pipeline files of every shape: streams, row steps, lookups, joins in two stages, groups, tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import assume
@@ -15,9 +16,10 @@ from endmark.operators.lookup.strategies import STRATEGIES
 from endmark.operators.stream_join.presets import PRESETS, Preset
 from endmark.pipeline import Pipeline, Stream
 from endmark.pipeline.measures import FUNCTIONS
+from endmark.pipeline.stage import Stage
 from endmark.types import ColumnType, JoinType
 from support.verify_declared import LAST
-from support.verify_histories import AHEAD, PRICES, matched, misses
+from support.verify_histories import AHEAD, FORMATS, PRICES, matched, misses
 from support.verify_others import COLUMNS
 from support.verify_steps import DERIVE, LATER, WHERE
 from support.verify_world import instant
@@ -44,6 +46,8 @@ OWN: dict[str, tuple[str, Callable[[int], Any]]] = {
     "due": ("date", lambda n: f"2026-01-{10 + n}"),
 }
 KEY = ("item_id", "lot")
+# A column of one stream of the first join and of all streams of the second one, whose key it may be.
+OWNER = "owner"
 
 
 def spell(declared: Stream, key: int, seller: int, seconds: float) -> dict[str, Any]:
@@ -60,9 +64,9 @@ def value_of(column: str, kind: str, key: int, seller: int, seconds: float) -> A
         return instant(seconds)
     if column in OWN:
         return OWN[column][1](seller)
-    # Six keys of two columns: three values of the first one, two of the other.
+    # Six keys of two columns: three values of the first one, two of the other. An owner has two keys.
     spelled = KEY_TYPES[kind]
-    return spelled(key) if column.startswith("only_") else spelled(key // 2 if "item" in column else key % 2)
+    return spelled(key) if column.startswith("only_") else spelled(key % 2 if column == "lot" else key // 2)
 
 
 @st.composite
@@ -71,25 +75,48 @@ def graphs(draw: st.DrawFn, url: str = "sqlite://", *, parking: bool = True) -> 
 
     Parts that do not fit to the others are left out.
     """
-    document = draw(_streams())
-    document |= {"name": "graph", "unbounded_state": "allow", "relations": {}, "steps": {}}
+    world = draw(_worlds())
+    document: Document = {"streams": draw(_streams(world)), "relations": {}, "steps": {}}
+    document |= {"name": "graph", "unbounded_state": "allow"}
     ends = {stream: stream for stream in document["streams"]}
     for stream in document["streams"]:
         for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
             _add(document, ends, stream, draw(_row_step(document, stream, ends[stream])))
     draw(_lookups(document, ends, url, parking=parking))
-    results = next(iter(ends.values()))
-    if len(ends) > 1:
-        results = "joined"
-        document["steps"]["joined"] = draw(_join(document, ends))
+    results = draw(_joins(document, ends, world, url, parking=parking))
     document["tables"] = {"results": {"from": results}}
     plain = require(document)
-    if plain.join is not None:
-        joined = document["steps"]["joined"] | {"where": draw(_conditions(plain))}
-        document = _if_valid(document, {"steps": {"joined": joined}})
+    for stage in plain.stages:
+        if stage.join is not None:
+            joined = document["steps"][str(stage.steps.join)] | {"where": draw(_conditions(stage))}
+            document = _if_valid(document, {"steps": {str(stage.steps.join): joined}})
     if draw(st.integers(0, 5)) < 5:
         document = draw(_grouped(document, require(document), results))
+    if draw(st.integers(0, 3)) == 0:
+        document |= {"publish": {results: {"topic": "published"}}}
+        if len(document["tables"]) == 1 or draw(st.booleans()):
+            document["tables"].pop("results", None)
     return require(document)
+
+
+@st.composite
+def _joins(
+    draw: st.DrawFn, document: Document, ends: dict[str, str], world: _World, url: str, *, parking: bool
+) -> str:
+    """Join the streams of a world, in one or two stages; return the last step, or the one stream."""
+    results = ends[world.first[0]]
+    if len(world.first) > 1:
+        results = "joined"
+        inputs = [ends[stream] for stream in world.first]
+        document["steps"]["joined"] = draw(_join(document, inputs, world.key, goes_on=world.goes_on))
+    if world.goes_on:
+        ends |= {"joined": "joined"}
+        draw(_lookups(document, {"joined": "joined"}, url, parking=parking, origin=world.first[0]))
+        results = next(reversed(document["steps"]))
+    if world.second:
+        results, inputs = "served", [results, *(ends[stream] for stream in world.second)]
+        document["steps"]["served"] = draw(_join(document, inputs, world.second_key))
+    return results
 
 
 def require(document: Document) -> Pipeline:
@@ -98,6 +125,15 @@ def require(document: Document) -> Pipeline:
     assume(pipeline is not None)
     assert pipeline is not None
     return pipeline
+
+
+def with_published_rows(pipeline: Pipeline) -> Pipeline:
+    """The pipeline with a table of its results, if it only publishes them."""
+    if not pipeline.shows_results or "results" in pipeline.laid_out:
+        return pipeline
+    document = pipeline.model_dump(by_alias=True)
+    document["tables"]["published"] = {"from": pipeline.flow.results}
+    return Pipeline.model_validate(document)
 
 
 def valid(document: Document) -> Pipeline | None:
@@ -119,25 +155,62 @@ def _add(document: Document, ends: dict[str, str], stream: str, step: Document) 
     ends[stream] = name
 
 
+@dataclass(frozen=True)
+class _World:
+    """The streams of a pipeline.
+
+    Args:
+        first: the streams of the first stage.
+        key: their key, with types.
+        second: the streams that join the results of the first stage.
+        second_key: the key of the second join, with types.
+        goes_on: whether there is a second stage.
+    """
+
+    first: tuple[str, ...]
+    key: Mapping[str, str]
+    second: tuple[str, ...]
+    second_key: Mapping[str, str]
+    goes_on: bool
+
+
 @st.composite
-def _streams(draw: st.DrawFn) -> Document:
-    count = draw(st.sampled_from([1, 2, 2, 2, 3, 3, 4, 5]))
+def _worlds(draw: st.DrawFn) -> _World:
+    count = draw(st.sampled_from([1, 2, 2, 2, 3, 3, 3, 4, 5]))
     key = {name: draw(st.sampled_from(list(KEY_TYPES))) for name in KEY[: draw(st.sampled_from([1, 1, 2]))]}
     if len(key) == 1:
         key = {"only_id": next(iter(key.values()))}
-    idle = draw(st.integers(0, 9)) == 0
-    return {"streams": {name: draw(_stream(name, key, idle=idle)) for name in STREAMS[:count]}}
+    owner = {OWNER: draw(st.sampled_from(list(KEY_TYPES)))}
+    second_key = draw(st.sampled_from([owner, owner, key, dict([next(iter(key.items()))]), key | owner]))
+    second = draw(st.sampled_from([0, 1, 1, min(2, count - 2)])) if count > 2 else 0
+    goes_on = second > 0 or (count > 1 and draw(st.integers(0, 7)) == 0)
+    streams = STREAMS[:count]
+    return _World(streams[: count - second], key, streams[count - second :], second_key, goes_on)
 
 
 @st.composite
-def _stream(draw: st.DrawFn, name: str, key: Mapping[str, str], *, idle: bool) -> Document:
+def _streams(draw: st.DrawFn, world: _World) -> Document:
+    idle = draw(st.integers(0, 9)) == 0
+    owning = draw(st.sampled_from(world.first)) if world.goes_on else ""
+    kinds = dict.fromkeys(world.first, world.key) | dict.fromkeys(world.second, world.second_key)
+    return {
+        name: draw(_stream(name, key, {OWNER: world.second_key[OWNER]} if owns else {}, idle=idle))
+        for name, key in kinds.items()
+        for owns in (name == owning and OWNER in world.second_key,)
+    }
+
+
+@st.composite
+def _stream(
+    draw: st.DrawFn, name: str, key: Mapping[str, str], owner: Mapping[str, str], *, idle: bool
+) -> Document:
     others = draw(st.lists(st.sampled_from(list(OWN)[1:]), max_size=3, unique=True))
-    columns = {**key, "seller_id": "long", **{each: OWN[each][0] for each in others}, TIME: "timestamp"}
+    columns = {**key, **owner, "seller_id": "long", **{each: OWN[each][0] for each in others}}
+    columns |= {TIME: "timestamp"}
     declared: Document = {"topic": f"of.{name}"}
     promised: list[str] = [*key] if draw(st.integers(0, 3)) else []
-    wider = draw(
-        st.lists(st.sampled_from(["seller_id", "seller_id", TIME, *others]), max_size=2, unique=True)
-    )
+    able = ["seller_id", "seller_id", TIME, *others, *[*owner] * 4]
+    wider = draw(st.lists(st.sampled_from(able), max_size=2, unique=True))
     promised += wider if draw(st.booleans()) else []
     declared["punctuated_on"] = draw(st.permutations(promised))
     declared["punctuation_scope"] = draw(st.sampled_from(["partition", "partition", "topic"]))
@@ -154,6 +227,7 @@ def _stream(draw: st.DrawFn, name: str, key: Mapping[str, str], *, idle: bool) -
     gaps = draw(st.lists(st.sampled_from(free), max_size=2, unique=True)) if free else []
     declared["columns"] = {column: f"{kind}?" if column in gaps else kind for column, kind in columns.items()}
     declared["extra"] = draw(st.sampled_from(["dead_letter", "dead_letter", "ignore"]))
+    declared |= draw(st.sampled_from([{}, {}, {}, *FORMATS]))
     silence = draw(st.integers(1, 2)) if idle and draw(st.booleans()) else None
     declared["event_time"] = {
         "column": TIME,
@@ -172,7 +246,7 @@ def _row_step(draw: st.DrawFn, document: Document, stream: str, end: str) -> Doc
     fresh = [column for column in DERIVE if column not in derived]
     derive = draw(st.lists(st.sampled_from(fresh), max_size=2, unique=True))
     declared = document["streams"][stream]
-    kept = {TIME, "seller_id", *KEY, "only_id", *declared["punctuated_on"]}
+    kept = {TIME, "seller_id", *KEY, "only_id", OWNER, *declared["punctuated_on"]}
     free = [name for name in declared["columns"] if name not in kept and end == stream]
     drop: list[str] = draw(st.lists(st.sampled_from(free), max_size=2, unique=True)) if free else []
     step: Document = {
@@ -195,8 +269,14 @@ def _row_step(draw: st.DrawFn, document: Document, stream: str, end: str) -> Doc
 
 
 @st.composite
-def _lookups(draw: st.DrawFn, document: Document, ends: dict[str, str], url: str, *, parking: bool) -> None:
-    """Lookups of some streams, each behind those by whose answers it asks."""
+def _lookups(
+    draw: st.DrawFn, document: Document, ends: dict[str, str], url: str, *, parking: bool, origin: str = ""
+) -> None:
+    """Lookups of some streams, each behind those by whose answers it asks.
+
+    The rows of a join are looked up by columns of the stream `origin`.
+    """
+    of = f"{origin}." if origin else ""
     matching = draw(st.sampled_from(["many_to_one", "many_to_many", "as_of"]))
     where: dict[str, str] = {}
     for relation in draw(st.permutations(["sellers", "ranks", "badges", "titles", "colours"])):
@@ -204,10 +284,10 @@ def _lookups(draw: st.DrawFn, document: Document, ends: dict[str, str], url: str
             "titles": {"ranks": "rank", "badges": "rank", "sellers": "name"},
             "colours": {"titles": "title"},
         }
-        keys = dict.fromkeys(ends, "seller_id")
+        keys = dict.fromkeys(ends, f"{of}seller_id")
         if relation in asked:
             keys = {where[by]: f"{by}.{column}" for by, column in asked[relation].items() if by in where}
-        if not keys or draw(st.integers(0, 2)):
+        if relation in document["relations"] or not keys or draw(st.integers(0, 2)):
             continue
         stream = draw(st.sampled_from(list(keys)))
         where[relation] = stream
@@ -217,7 +297,7 @@ def _lookups(draw: st.DrawFn, document: Document, ends: dict[str, str], url: str
             lookup |= {"cardinality": matching} if matching != "as_of" else {}
             if matching == "as_of":
                 columns = columns | {"since": "timestamp"}
-                lookup["as_of"] = matched("as_of", "items")["as_of"] | {"stream": TIME}
+                lookup["as_of"] = matched("as_of", "items")["as_of"] | {"stream": f"{of}{TIME}"}
         elif relation in ("badges", "colours"):
             lookup["cardinality"] = "many_to_many"
         lookup |= {
@@ -231,6 +311,8 @@ def _lookups(draw: st.DrawFn, document: Document, ends: dict[str, str], url: str
             "memory": draw(st.sampled_from([1, 500, 64_000_000])),
             "cache": draw(st.sampled_from([None, {"memory": 300}])),
         }
+        if origin and "dead_letter" in (lookup["miss"], *_then(lookup["miss"])):
+            lookup["miss"] = "drop"  # a row of several records is no dead letter
         document["relations"][relation] = {
             "url": url.format(matching),
             "table": relation,
@@ -241,9 +323,18 @@ def _lookups(draw: st.DrawFn, document: Document, ends: dict[str, str], url: str
 
 
 @st.composite
-def _join(draw: st.DrawFn, document: Document, ends: Mapping[str, str]) -> Document:
-    inputs = draw(st.permutations(list(ends.values())))
-    kind = draw(st.sampled_from(JoinType)) if len(inputs) == 2 else JoinType.INNER
+def _join(
+    draw: st.DrawFn,
+    document: Document,
+    given: Sequence[str],
+    key: Mapping[str, str],
+    *,
+    goes_on: bool = False,
+) -> Document:
+    """A join. If its rows go on into a further stage, its first input has a row in each result."""
+    inputs = draw(st.permutations(given))
+    kinds = [kind for kind in JoinType if not (goes_on and kind.keeps_right)]
+    kind = draw(st.sampled_from(kinds)) if len(inputs) == 2 else JoinType.INNER
     preset = draw(st.sampled_from([*[Preset.AUTO] * 8, *Preset]))
     able = PRESETS[preset]
     idle = any(stream["event_time"]["idle"] for stream in document["streams"].values())
@@ -255,7 +346,7 @@ def _join(draw: st.DrawFn, document: Document, ends: Mapping[str, str]) -> Docum
     waits = able.batch and (len(inputs) == 2 or preset in (Preset.PJOIN, Preset.MJOIN))
     return {
         "join": inputs,
-        "on": draw(st.permutations([name for name in (*KEY, "only_id") if name in _columns(document)])),
+        "on": draw(st.permutations(list(key))),
         "type": kind,
         "window": window,
         "preset": preset,
@@ -264,14 +355,10 @@ def _join(draw: st.DrawFn, document: Document, ends: Mapping[str, str]) -> Docum
     }
 
 
-def _columns(document: Document) -> set[str]:
-    return {name for stream in document["streams"].values() for name in stream["columns"]}
-
-
 @st.composite
-def _conditions(draw: st.DrawFn, pipeline: Pipeline) -> str | None:
-    """A condition on a result, which may fail."""
-    columns = pipeline.pair_columns()
+def _conditions(draw: st.DrawFn, stage: Stage) -> str | None:
+    """A condition on a result of a stage, which may fail."""
+    columns = stage.pair_columns
     longs = [name for name, kind in columns.items() if kind.domain is Domain.LONG and "kafka" not in name]
     if not longs or draw(st.booleans()):
         return None
@@ -322,7 +409,8 @@ def _grouped(draw: st.DrawFn, document: Document, pipeline: Pipeline, results: s
         tables["running"] = {"from": "grouped", "mode": running}
     if running and draw(st.booleans()):
         del tables["groups"]
-    for wanted in (tables, tables | {"running": {"from": "grouped", "mode": "upsert"}}):
+    upserted = {"running": {"from": "grouped", "mode": running or "upsert"}}
+    for wanted in (tables, tables | upserted, upserted):
         step = {"from": results, "aggregate": {"by": by, "measures": measures}}
         changed = _if_valid(document, {"steps": {"grouped": step}, "tables": wanted})
         if changed is not document:
@@ -335,12 +423,19 @@ def _grouped(draw: st.DrawFn, document: Document, pipeline: Pipeline, results: s
 def _shown(pipeline: Pipeline) -> dict[str, ColumnType]:
     """The columns of results, as measures name them, with their types."""
     found: dict[str, ColumnType] = {}
-    for stream in pipeline.shown:
-        found |= {f"{stream}.{name}": kind for name, kind in pipeline.stream_columns(stream).items()}
-        for lookup in pipeline.lookups_of(stream):
+    derived = [stage.derived for stage in pipeline.stages if stage.derived in stage.shown_inputs]
+    for given in [*pipeline.shown, *derived]:
+        if given in pipeline.streams:
+            found |= {f"{given}.{name}": kind for name, kind in pipeline.stream_columns(given).items()}
+        for lookup in pipeline.lookups_of(str(given)):
             kinds = pipeline.relations[lookup.relation].columns
             found |= {f"{lookup.relation}.{name}": kind for name, kind in kinds.items()}
     return found
+
+
+def _then(miss: Any) -> list[str]:
+    """What becomes of rows that were parked, if they are."""
+    return [miss["park"]["then"]] if isinstance(miss, dict) else []
 
 
 def _alone(shown: Mapping[str, ColumnType], reference: str) -> bool:

@@ -19,6 +19,7 @@ from endmark.verify.formats import name_reasons
 from endmark.verify.groups import expect_groups
 from endmark.verify.idle_partitions import note_idle_violations
 from endmark.verify.output_punctuations import expect_punctuations
+from endmark.verify.partition_values import spell_partitions
 from endmark.verify.running_groups import keep_latest
 from endmark.verify.session import Session
 from endmark.verify.verification import load_records
@@ -92,6 +93,7 @@ def recomputed(
         expect_groups(session, pipeline)
         keep_latest(session, pipeline)
         spell_records(session)
+        spell_partitions(session, pipeline)
         yield session
 
 

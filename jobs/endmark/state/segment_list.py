@@ -203,6 +203,19 @@ class SegmentList:
         for segment in self.segments:
             segment.low = max(segment.low, before)
 
+    def oldest(self, bound: int) -> int:
+        """Return the time of the oldest live row (µs), or `bound` if no row is older.
+
+        Only segments with dead rows that may have the oldest row are looked at, and remember what was found.
+        """
+        for segment in sorted(self.segments, key=lambda each: each.low):
+            if segment.low >= bound:
+                break
+            if segment.dead is not None and segment.live:
+                segment.low = int(segment.times[~segment.dead].min())
+            bound = min(bound, segment.low) if segment.live else bound
+        return bound
+
     def clear(self) -> None:
         """Remove all segments."""
         self._replace(0, len(self.segments), None)

@@ -7,8 +7,9 @@ module answers one of these questions:
   `written_tables`
 - What is the fate of each record? `classify`, `reasons`, `control`, `conditions`, `closing_rule`, `patterns`,
   `spans`, `order`, `closed_keys`, `forgotten_keys`, `idle_partitions`, `broken_promises`
-- What are the results? `join_sides`, `join`, `expected_tables`
+- What are the results? `join_sides`, `join`, `derived`, `expected_tables`
 - What are the groups? `measures`, `running_groups`
-- Which keys are final, and what is announced? `final_keys`, `output_punctuations`
+- Which keys are final, and what is announced? `final_keys`, `output_punctuations`,
+  `announced_patterns`
 - Are the tables the same? `compare`, `breach`, `report`
 """

@@ -67,7 +67,7 @@ def name_promises(session: Session, pipeline: Pipeline, stream: str) -> None:
         stream: the stream's name.
     """
     known = stream_names(pipeline, stream)
-    kinds = pipeline.key_types
+    kinds = pipeline.stage_of(stream).key_types
     rows = session.run(_CLOSED, ordered=ordering(pipeline, stream)["ordered"], **known)
     descending = "descending" in pipeline.streams[stream].ordered.values()
     patterns = session.run('FROM $patterns ORDER BY "partition", "offset"', **known)

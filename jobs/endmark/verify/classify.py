@@ -149,7 +149,8 @@ def classify(session: Session, pipeline: Pipeline) -> None:
 
 
 def _classify_stream(session: Session, pipeline: Pipeline, stream: str, declared: Stream) -> None:
-    key, types = pipeline.key, pipeline.key_types
+    stage = pipeline.stage_of(stream)
+    key, types = stage.key, stage.key_types
     columns = {f"{stream}_{column}": kind for column, kind in declared.columns.items()}
     closing = {key_column(column): kind for column, kind in types.items()}
     classified, flat = name(f"classified_{stream}"), name(f"flat_{stream}")

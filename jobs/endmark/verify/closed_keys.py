@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from endmark.pipeline import Pipeline, Stream
+from endmark.pipeline import Stream
+from endmark.pipeline.stage import Stage
 from endmark.types import ColumnType
 from endmark.verify.join_sides import key_column, stream_names
 from endmark.verify.order import gather_patterns
@@ -113,17 +114,21 @@ def wider_columns(declared: Stream, key: tuple[str, ...]) -> tuple[str, ...]:
     return declared.promised_on or key
 
 
-def close_keys(session: Session, pipeline: Pipeline) -> None:
-    """Make `closed_<stream>` for each stream: its closed keys among those that rows or promises name."""
-    key = names([key_column(column) for column in pipeline.key])
-    for stream in pipeline.sides:
+def close_keys(session: Session, stage: Stage) -> None:
+    """Make `closed_<stream>` for each stream of a stage: its closed keys that rows or promises name.
+
+    `mentioned` has the keys of the stage that rows or promises name.
+    """
+    pipeline, key = stage.pipeline, names([key_column(column) for column in stage.key])
+    streams = [stream for stream in stage.inputs if stream in pipeline.streams]
+    for stream in streams:
         processed = """violation IS NULL OR "#filtered" AND "#came" IS NOT NULL"""
         by_row = processed if pipeline.streams[stream].unique else '"#came" IS NOT NULL'
         session.run(_NAMED, by_row=by_row, **stream_names(pipeline, stream))
-    mentioned = [fill(_MENTIONED, **stream_names(pipeline, stream)) for stream in pipeline.sides]
-    session.run("CREATE TABLE mentioned AS $all", all=" UNION ".join(mentioned))
-    keys = {column: f"k.{name(key_column(column))}" for column in pipeline.key}
-    for stream in pipeline.sides:
+    mentioned = [fill(_MENTIONED, **stream_names(pipeline, given)) for given in stage.inputs]
+    session.run("CREATE OR REPLACE TABLE mentioned AS $all", all=" UNION ".join(mentioned))
+    keys = {column: f"k.{name(key_column(column))}" for column in stage.key}
+    for stream in streams:
         declared = pipeline.streams[stream]
         gather_patterns(session, pipeline, stream)
         session.run(

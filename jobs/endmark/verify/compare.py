@@ -217,9 +217,14 @@ def check_conservation(session: Session, pipeline: Pipeline) -> list[Breach]:
     # If a record is several rows, some may have a partner and others none.
     alone = [
         side
-        for side in join_sides(pipeline)
-        if shown and side.preserved and all(lookup.unique for lookup in pipeline.lookups_of(side.stream))
+        for stage in pipeline.stages
+        for side in join_sides(stage)
+        if side.preserved and side.stream in shown
+        if all(lookup.unique for lookup in pipeline.lookups_of(side.stream))
     ]
+    # The matches of a derived row have no coordinates of their own.
+    derived = [stage.derived for stage in pipeline.stages if stage.derived is not None]
+    paired = shown and all(lookup.unique for given in derived for lookup in pipeline.lookups_of(given))
     found = [
         breach(session, "kept twice among dead letters and violations", _KEPT_TWICE, rejected=_REJECTED),
         breach(session, "a dead letter or violation that was never read", _NOT_READ, rejected=_REJECTED),
@@ -230,7 +235,7 @@ def check_conservation(session: Session, pipeline: Pipeline) -> list[Breach]:
             longest=str(LONGEST_ERROR),
         ),
         breach(session, "a punctuation completed by neither `closed` nor `expired`", _COMPLETED),
-        *([_check_pairs(session, shown, pair)] if shown else []),
+        *([_check_pairs(session, shown, pair)] if paired else []),
         *(_check_sum(session, pipeline, stream) for stream in pipeline.sides),
         _check_control(session, pipeline),
         *(_check_processed(session, pipeline, stream, pair) for stream in shown),
@@ -292,12 +297,12 @@ def _check_processed(session: Session, pipeline: Pipeline, stream: str, pair: st
 
 def _check_alone(session: Session, pipeline: Pipeline, side: Side) -> Breach | None:
     (other,) = side.others
-    own = coordinates(side.stream)
+    own, stage = coordinates(side.stream), pipeline.stage_of(side.stream)
     return breach(
         session,
         f"topic {pipeline.streams[side.stream].topic}: a record both with a partner and without one",
         _JOINED_AND_ALONE,
         own=names(own),
         partition=name(own[0]),
-        other=name(coordinates(other)[0]),
+        other=name(coordinates(stage.timed_by(other))[0]),
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from endmark.pipeline import Lookup, Pipeline
+from endmark.pipeline.stage import Stage
 from endmark.types import ColumnType
 from endmark.verify.broken_promises import name_promises
 from endmark.verify.closed_keys import close_keys, wider_columns, within
+from endmark.verify.derived import close_derived_keys, derive
 from endmark.verify.final_keys import find_final
 from endmark.verify.idle_partitions import is_uncertain, measure_progress, possibly_idle
 from endmark.verify.join import join
@@ -79,9 +81,13 @@ WHERE violation <> 'filtered'
 # Each lookup takes the rows that the one before it has made.
 _PROCESSED = "CREATE VIEW $made AS FROM $judged WHERE violation IS NULL"
 
+# No row of a derived stream is a violation.
+_ARRIVED = "CREATE VIEW $made AS FROM $rows"
+
 _LOOKED_UP = "CREATE VIEW $made AS SELECT l.* $columns FROM $came l $join $relation r ON $equal"
 
 _SIDE = "CREATE TABLE $side AS SELECT $columns FROM $made"
+_DERIVED_SIDE = 'CREATE TABLE $side AS SELECT $columns, "#sure" FROM $made'
 
 # A lookup refuses a record if it leaves none of its rows.
 _MISSED = """
@@ -109,6 +115,7 @@ _FINAL_ALONE = "INSERT INTO $final SELECT $key FROM $closed"
 def expect(session: Session, pipeline: Pipeline) -> None:
     """Make `expected_<table>` for all tables but groups, from the tables of `classify` and `load_relations`.
 
+    The results of a stage are rows of the next one, and only those of the last stage stay.
     If partitions can be idle, `uncertain_results` has rows that may or may not be in the table. That depends
     on how far the job had read each partition at which time.
 
@@ -125,40 +132,54 @@ def expect(session: Session, pipeline: Pipeline) -> None:
         "promise_offset BIGINT, record VARCHAR)"
     )
     session.run("CREATE TABLE progress (stream VARCHAR, lowest BIGINT, highest BIGINT)")
+    for stage in pipeline.stages:
+        _expect_stage(session, stage)
+
+
+def _expect_stage(session: Session, stage: Stage) -> None:
+    pipeline, earlier, derived = stage.pipeline, stage.earlier, stage.derived
+    if earlier is not None and derived is not None:
+        derive(session, stage, earlier, derived)
+        _look_up_derived(session, pipeline, derived)
     for final in ("final", "possibly_final"):
-        session.create(final, {key_column(column): kind for column, kind in pipeline.key_types.items()})
-    for stream in pipeline.sides:
-        _judge(session, pipeline, stream)
-        _keep_processed(session, pipeline, stream)
-    close_keys(session, pipeline)
-    join(session, pipeline)
-    if pipeline.join is None:
-        (stream,) = pipeline.sides
+        session.create(final, {key_column(column): kind for column, kind in stage.key_types.items()})
+    for given in stage.inputs:
+        if given in pipeline.streams:
+            _judge(session, pipeline, given)
+            _keep_processed(session, pipeline, given)
+    close_keys(session, stage)
+    if earlier is not None and derived is not None:
+        close_derived_keys(session, stage, earlier, derived)
+        join(session, stage)
+        return
+    join(session, stage)
+    if stage.join is None:
+        (stream,) = stage.inputs
         session.run(_FINAL_ALONE, final="final", **stream_names(pipeline, stream))
     else:
-        find_final(session, pipeline, "final", "lowest")
-        if is_uncertain(pipeline):
-            find_final(session, pipeline, "possibly_final", "highest")
+        find_final(session, stage, "final", "lowest")
+        if is_uncertain(stage):
+            find_final(session, stage, "possibly_final", "highest")
 
 
 def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
     declared, known = pipeline.streams[stream], stream_names(pipeline, stream)
-    lateness = microseconds(declared.event_time.lateness)
+    lateness, key = microseconds(declared.event_time.lateness), pipeline.stage_of(stream).key
 
     def among(columns: tuple[str, ...]) -> str:
         return within({column: f"r.{name(f'{stream}_{column}')}" for column in columns})
 
-    wider = wider_columns(declared, pipeline.key)
+    wider = wider_columns(declared, key)
     measure_progress(session, pipeline, stream)
     session.run(
         _JUDGED,
         [lateness],
-        within=among(pipeline.key),
+        within=among(key),
         within_wider=among(wider),
         unique=str(bool(declared.unique)),
         clustered=str(bool(declared.clustered)),
         by_row=text("unclustered" if declared.clustered else "repeated"),
-        own_key=names([f"{stream}_{column}" for column in pipeline.key]),
+        own_key=names([f"{stream}_{column}" for column in key]),
         overtaken=possibly_idle(pipeline, stream),
         **ordering(pipeline, stream),
         **known,
@@ -188,6 +209,17 @@ def _keep_processed(session: Session, pipeline: Pipeline, stream: str) -> None:
     session.run(_ALL_MISSED, found=name(found), missed=missed)
     session.run(_NO_MATCH, [pipeline.streams[stream].topic], missed=missed)
     session.run(_SIDE, columns=names(list(pipeline.side_columns(stream))), made=came, **known)
+
+
+def _look_up_derived(session: Session, pipeline: Pipeline, given: str) -> None:
+    """Make `side_<derived>`. The row of a derived stream is no record, so it is never a dead letter."""
+    known, came = stream_names(pipeline, given), name(f"processed_{given}")
+    session.run(_ARRIVED, made=came, **known)
+    for lookup in pipeline.lookups_of(given):
+        made = name(f"behind_{lookup.relation}")
+        session.run(_LOOKED_UP, came=came, made=made, **_lookup(pipeline, lookup))
+        came = made
+    session.run(_DERIVED_SIDE, columns=names(list(pipeline.side_columns(given))), made=came, **known)
 
 
 def _lookup(pipeline: Pipeline, lookup: Lookup) -> dict[str, str]:

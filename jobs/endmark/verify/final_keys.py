@@ -7,7 +7,7 @@ side that has closed it has no row of it that waits.
 
 from __future__ import annotations
 
-from endmark.pipeline import Pipeline
+from endmark.pipeline.stage import Stage
 from endmark.verify.closed_keys import wider_columns
 from endmark.verify.join_sides import Side, join_sides, key_column, microseconds, stream_names
 from endmark.verify.session import Session, fill, name, names, text
@@ -42,9 +42,11 @@ SELECT $key FROM (SELECT DISTINCT $key FROM $closed) ANTI JOIN (SELECT $named_ke
 """
 
 
-def announces(pipeline: Pipeline) -> str:
+def announces(stage: Stage) -> str:
     """Return when keys are announced. A stream without a join announces what it closes."""
-    return "closed by any" if pipeline.join is None else ANNOUNCES[pipeline.join.preset]
+    if stage.earlier is not None:
+        return "never"
+    return "closed by any" if stage.join is None else ANNOUNCES[stage.join.preset]
 
 
 def waiting_rows(stream: str, reached: str) -> str:
@@ -52,8 +54,8 @@ def waiting_rows(stream: str, reached: str) -> str:
     return name(f"waiting_{stream}_{reached}")
 
 
-def find_final(session: Session, pipeline: Pipeline, final: str, reached: str) -> None:
-    """Add the final keys of a join to a table, and make the tables `waiting_rows`.
+def find_final(session: Session, stage: Stage, final: str, reached: str) -> None:
+    """Add the final keys of a first stage's join to a table, and make the tables `waiting_rows`.
 
     A later row without a partner is a result of its key if its side is preserved. So no key is final then
     before that side has closed it. Keys without results are final, too. If the preset announces no key, none
@@ -61,29 +63,29 @@ def find_final(session: Session, pipeline: Pipeline, final: str, reached: str) -
 
     Args:
         session: the session.
-        pipeline: the pipeline.
+        stage: the stage.
         final: the table of keys.
         reached: the bound of progress that decides which rows wait, `lowest` or `highest`.
     """
-    key = names([key_column(column) for column in pipeline.key])
-    by_side = [fill(_KEYS, key=key, closed=name(f"closed_{stream}")) for stream in pipeline.sides]
-    announced = announces(pipeline)
+    key = names([key_column(column) for column in stage.key])
+    by_side = [fill(_KEYS, key=key, closed=name(f"closed_{stream}")) for stream in stage.inputs]
+    announced = announces(stage)
     if announced != "never":
         session.run("INSERT INTO $final $by_all", final=final, by_all=" INTERSECT ".join(by_side))
-    sides = {side.stream: side for side in join_sides(pipeline)}
+    sides = {side.stream: side for side in join_sides(stage)}
     for side in sides.values():
-        _find_waiting(session, pipeline, side, reached)
+        _find_waiting(session, stage, side, reached)
         if announced == "closed by any" and not any(sides[each].preserved for each in side.others):
             session.run(
                 _FINAL_WITHOUT_ROWS,
                 final=final,
                 waiting=waiting_rows(side.stream, reached),
-                **stream_names(pipeline, side.stream),
+                **stream_names(stage.pipeline, side.stream),
             )
 
 
-def _find_waiting(session: Session, pipeline: Pipeline, side: Side, reached: str) -> None:
-    known, window = stream_names(pipeline, side.stream), microseconds(side.window)
+def _find_waiting(session: Session, stage: Stage, side: Side, reached: str) -> None:
+    known, window = stream_names(stage.pipeline, side.stream), microseconds(side.window)
     shut = [
         fill(
             _SHUT,
@@ -95,8 +97,8 @@ def _find_waiting(session: Session, pipeline: Pipeline, side: Side, reached: str
         )
         for other in side.others
     ]
-    restricted = wider_columns(pipeline.streams[side.stream], pipeline.key)
-    columns = dict.fromkeys(f"{side.stream}_{column}" for column in (*pipeline.key, *restricted))
+    restricted = wider_columns(stage.pipeline.streams[side.stream], stage.key)
+    columns = dict.fromkeys(f"{side.stream}_{column}" for column in (*stage.key, *restricted))
     session.run(
         _WAITING,
         waiting=waiting_rows(side.stream, reached),

@@ -6,16 +6,12 @@ these columns matches it, or if a stream has ended that has a row in every resul
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from typing import Any
-
 from endmark.pipeline import Aggregate, Pipeline
-from endmark.types import JoinType
+from endmark.verify.announced_patterns import matched
 from endmark.verify.join_sides import key_column
 from endmark.verify.measures import expression
 from endmark.verify.running_groups import expect_running
-from endmark.verify.session import Session, name, names, text
+from endmark.verify.session import Session, name, names
 
 _GROUPS = """
 CREATE TABLE $groups AS
@@ -62,11 +58,7 @@ def _by_key(session: Session, pipeline: Pipeline, aggregate: Aggregate) -> None:
     measures = [
         f"{expression(pipeline, measure)} AS {name(column)}" for column, measure in aggregate.measures.items()
     ]
-    shown = pipeline.result_columns()
-    found_key = []
-    for column in pipeline.key:
-        both = names([found for stream in pipeline.sides if (found := f"{stream}_{column}") in shown])
-        found_key.append(f"coalesce({both}) AS {name(key_column(column))}")
+    found_key = [f"{_value(pipeline, column)} AS {name(key_column(column))}" for column in pipeline.key]
     fragments = {
         "by": ", ".join(f"{name(key_column(column))} AS {name(column)}" for column in pipeline.group_key),
         "measures": ", ".join(measures),
@@ -88,6 +80,12 @@ def _by_key(session: Session, pipeline: Pipeline, aggregate: Aggregate) -> None:
 
 def _by_other_columns(session: Session, pipeline: Pipeline, aggregate: Aggregate) -> None:
     columns = {column: _value(pipeline, reference) for column, reference in pipeline.group_key.items()}
+    stage = pipeline.last_stage
+    equal = {
+        same: name(column)
+        for column, reference in pipeline.group_key.items()
+        for same in _equal_columns(pipeline, reference)
+    }
     measures = [
         f"{expression(pipeline, measure)} AS {name(column)}" for column, measure in aggregate.measures.items()
     ]
@@ -96,8 +94,8 @@ def _by_other_columns(session: Session, pipeline: Pipeline, aggregate: Aggregate
         "of": ", ".join(columns.values()),
         "measures": ", ".join(measures),
         "named": names(list(columns)),
-        "final": _any_of(_closing(session, pipeline, "announced_patterns")),
-        "perhaps": _any_of(_closing(session, pipeline, "uncertain_punctuations")),
+        "final": matched(session, stage, "announced_patterns", equal),
+        "perhaps": matched(session, stage, "uncertain_punctuations", equal),
         "same": " AND ".join(f"u.{name(each)} IS NOT DISTINCT FROM g.{name(each)}" for each in columns),
     }
     session.run(_UNSURE, **fragments)
@@ -114,67 +112,15 @@ def _value(pipeline: Pipeline, reference: str) -> str:
     """The SQL of a column of the group key, over columns of results."""
     if reference not in pipeline.key:
         return name(pipeline.result_column(reference))
-    return f"coalesce({names([f'{stream}_{reference}' for stream in pipeline.shown])})"
+    stage = pipeline.last_stage
+    place = stage.key.index(reference)
+    return f"coalesce({names([stage.key_columns(given)[place] for given in stage.shown_inputs])})"
 
 
-def _any_of(conditions: Iterator[str]) -> str:
-    """The SQL of whether one of some conditions is true."""
-    return f"coalesce({' OR '.join(conditions) or 'false'}, false)"
-
-
-def _closing(session: Session, pipeline: Pipeline, table: str) -> Iterator[str]:
-    """The conditions under which a group is closed by a pattern of a table, over columns of the group key."""
-    # A column of the join key is never null in a stream that is there, so all of its values are all rows.
-    whole = {f"{stream}_{column}" for stream in _in_all_results(pipeline) for column in pipeline.key}
-    for row in session.run("SELECT DISTINCT punctuation FROM $table", table=table):
-        patterns: dict[str, Any] = {
-            column: pattern
-            for column, pattern in json.loads(row["punctuation"]).items()
-            if not (column in whole and pattern == {"between": {}})
-        }
-        if not patterns:
-            yield "true"
-            continue
-        restricted = {_group_column(pipeline, column): pattern for column, pattern in patterns.items()}
-        if None not in restricted:
-            yield " AND ".join(
-                _condition(name(str(column)), pattern) for column, pattern in restricted.items()
-            )
-
-
-def _in_all_results(pipeline: Pipeline) -> tuple[str, ...]:
-    """The streams that have a row in every result."""
-    if pipeline.join is None:
-        return pipeline.sides
-    left, *others = pipeline.sides
-    return {
-        JoinType.INNER: pipeline.sides,
-        JoinType.LEFT: (left,),
-        JoinType.RIGHT: tuple(others),
-        JoinType.FULL: (),
-        JoinType.SEMI: (left,),
-    }[pipeline.join.type]
-
-
-def _group_column(pipeline: Pipeline, column: str) -> str | None:
-    """The column of the group key that a column of results equals in every result; `None` if none does."""
-    everywhere = _in_all_results(pipeline)
-    alike = {column}
-    for key in pipeline.key:
-        same = {f"{stream}_{key}" for stream in everywhere}
-        if column in same:
-            alike |= {key, *same}
-    return next((found for found in pipeline.group_key if found in alike), None)
-
-
-def _condition(column: str, pattern: dict[str, Any]) -> str:
-    ((kind, value),) = pattern.items()
-    if kind != "between":
-        listed = [value] if kind == "equals" else value
-        return f"{column} IN ({', '.join(text(str(each)) for each in listed)})"
-    bounds = [f"{column} IS NOT NULL"]
-    for end, sign in (("from", ">"), ("to", "<")):
-        if end in value:
-            equal = "" if value.get(f"{end}_open") else "="
-            bounds.append(f"{column} {sign}{equal} {text(str(value[end]))}")
-    return f"({' AND '.join(bounds)})"
+def _equal_columns(pipeline: Pipeline, reference: str) -> list[str]:
+    """The columns of results that equal a column of the group key in every result."""
+    stage = pipeline.last_stage
+    if reference not in pipeline.key:
+        return stage.equal_columns(pipeline.result_column(reference))
+    place = stage.key.index(reference)
+    return [stage.key_columns(given)[place] for given in stage.present_inputs]

@@ -9,6 +9,7 @@ all its values.
 from __future__ import annotations
 
 from endmark.pipeline import Pipeline
+from endmark.pipeline.stage import Stage
 from endmark.verify.join_sides import microseconds, stream_names
 from endmark.verify.session import Session, fill, name
 
@@ -107,9 +108,15 @@ def possibly_idle(pipeline: Pipeline, stream: str) -> str:
     )
 
 
-def is_uncertain(pipeline: Pipeline) -> bool:
-    """Return whether the two bounds of some stream's progress may differ."""
-    return any(stream.event_time.idle is not None for stream in pipeline.streams.values())
+def is_uncertain(stage: Stage) -> bool:
+    """Return whether the two bounds of the progress of some input may differ.
+
+    Those of a derived stream also differ while rows of closed keys stay that the job may have forgotten.
+    """
+    streams = stage.pipeline.streams.values()
+    return any(stream.event_time.idle is not None for stream in streams) or (
+        stage.earlier is not None and any(stream.forget_keys_after is not None for stream in streams)
+    )
 
 
 def _idle(pipeline: Pipeline, stream: str) -> dict[str, str]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from endmark.pipeline import JoinStep, Pipeline
+from endmark.pipeline import JoinStep
+from endmark.pipeline.stage import Stage
 from endmark.types import JoinType
 from endmark.verify.conditions import keep_where
 from endmark.verify.idle_partitions import is_uncertain
 from endmark.verify.join_sides import Side, join_sides, microseconds, stream_names
 from endmark.verify.session import Session, fill, name, names
 
-_MATCHED = "CREATE TABLE candidates AS SELECT $columns, $rows FROM $inputs"
+_MATCHED = 'CREATE TABLE candidates AS SELECT $columns, $rows, $sure AS "#sure" FROM $inputs'
 
 # The difference of a side is negative if its row is the later one, so only the earlier row's bound counts.
 _WITHIN_WINDOWS = """
@@ -20,10 +21,18 @@ AND coalesce(epoch_us($own.$own_time) - epoch_us($other.$other_time) <= $other_w
 """
 
 # A left row of a semi join is a result once, even if several of its candidates meet the condition.
-_MET = "CREATE TABLE expected_results AS SELECT $distinct $columns, $rows FROM candidates_kept"
+_MET = 'CREATE TABLE expected_results AS SELECT $distinct $columns, $rows, "#sure" FROM $met'
 
 # Each row of a stream alone is a result.
-_ALL = "CREATE TABLE expected_results AS SELECT $columns, s.rowid AS $row FROM $side s"
+_ALL = 'CREATE TABLE expected_results AS SELECT $columns, s.rowid AS $row, $sure AS "#sure" FROM $side s'
+
+# A left row of a semi join may have both a sure partner and one that is not.
+_UNSURE = """
+INSERT INTO uncertain_results FROM expected_results e
+WHERE NOT "#sure" AND NOT ($once AND EXISTS (FROM expected_results s WHERE s."#sure" AND s.$row = e.$row))
+"""
+
+_SURE = 'DELETE FROM expected_results WHERE NOT "#sure"'
 
 # The bound is that of a final group: a row at exactly progress may still be a partner.
 _ALONE = """
@@ -32,64 +41,89 @@ SELECT r.*, r.rowid AS $row FROM $side r
 WHERE NOT EXISTS (FROM expected_results e WHERE e.$row = r.rowid)
     AND (EXISTS (FROM $other_closed p WHERE $promised)
         OR epoch_us(r.$time) + ? < (SELECT $reached FROM progress WHERE stream = ?))
+    AND $alone
 """
 
+# A row that is not sure itself, or that has a partner that is not, may be alone.
+_SURELY_ALONE = "NOT EXISTS (FROM uncertain_results u WHERE u.$row = r.rowid) AND $sure"
 
-def join(session: Session, pipeline: Pipeline) -> None:
+
+def join(session: Session, stage: Stage) -> None:
     """Make `expected_results` and `uncertain_results` from `side_<stream>`, `closed_<stream>` and `progress`.
 
-    Both have the columns of the results table, and for each side the `rowid` of its row in `side_<stream>`.
+    Both have the columns of the stage's results, and for each side the `rowid` of its row in `side_<stream>`.
+    Results of rows that may or may not be there are uncertain.
 
     Raises:
         ConfigError: `where` is no condition over the columns of a result.
     """
-    if pipeline.join is None:
-        (stream,) = pipeline.sides
-        columns = names(list(pipeline.result_columns()))
-        session.run(_ALL, columns=columns, **stream_names(pipeline, stream))
+    pipeline = stage.pipeline
+    if stage.join is None:
+        (given,) = stage.inputs
+        columns = names([column for column, _ in stage.columns])
+        session.run(_ALL, columns=columns, sure=_sure(stage), **stream_names(pipeline, given))
     else:
-        _match(session, pipeline, pipeline.join)
+        _match(session, stage, stage.join)
     session.run("CREATE TABLE uncertain_results AS FROM expected_results LIMIT 0")
-    for side in join_sides(pipeline):
+    if stage.derived is not None:
+        once = str(stage.join is not None and stage.join.type is JoinType.SEMI)
+        session.run(_UNSURE, once=once, row=stream_names(pipeline, stage.inputs[0])["row"])
+        session.run(_SURE)
+    for side in join_sides(stage):
         if side.preserved:
-            _add_rows_alone(session, pipeline, side, "expected_results", "lowest")
-            if is_uncertain(pipeline):
-                _add_rows_alone(session, pipeline, side, "uncertain_results", "highest")
+            _add_rows_alone(session, stage, side, "expected_results", "lowest")
+            if is_uncertain(stage):
+                _add_rows_alone(session, stage, side, "uncertain_results", "highest")
 
 
-def _match(session: Session, pipeline: Pipeline, declared: JoinStep) -> None:
+def _sure(stage: Stage) -> str:
+    """The SQL of whether the rows of all sides are sure to be there."""
+    if stage.derived is None:
+        return "true"
+    return f's{stage.inputs.index(stage.derived) if stage.join else ""}."#sure"'
+
+
+def _match(session: Session, stage: Stage, declared: JoinStep) -> None:
     semi, where = declared.type is JoinType.SEMI, declared.where
-    numbered = {number: stream_names(pipeline, stream)["row"] for number, stream in enumerate(pipeline.sides)}
+    numbered = {
+        number: stream_names(stage.pipeline, given)["row"] for number, given in enumerate(stage.inputs)
+    }
     rows = {number: row for number, row in numbered.items() if number == 0 or not semi}
-    semi_join = semi and where is None  # the condition may name columns of both sides
-    columns = list(pipeline.result_columns() if where is None else pipeline.pair_columns())
+    # The condition may name columns of both sides, and partners may differ in whether they are sure.
+    semi_join = semi and where is None and stage.derived is None
+    shown = [column for column, _ in stage.columns]
+    columns = shown if where is None else list(stage.pair_columns)
     session.run(
         _MATCHED,
         columns=names(columns),
         rows=", ".join(f"s{number}.rowid AS {row}" for number, row in rows.items()),
-        inputs=_inputs(pipeline, "SEMI JOIN" if semi_join else "JOIN"),
+        sure=_sure(stage),
+        inputs=_inputs(stage, "SEMI JOIN" if semi_join else "JOIN"),
     )
-    if where is None:
+    if where is None and (semi_join or not semi):
         session.run("ALTER TABLE candidates RENAME TO expected_results")
         return
-    keep_where(session, "candidates", columns, where, f"steps.{pipeline.flow.join}.where")
+    if where is not None:
+        keep_where(session, "candidates", columns, where, f"{stage.place}.where")
     session.run(
         _MET,
+        met="candidates" if where is None else "candidates_kept",
         distinct="DISTINCT" if semi else "",
-        columns=names(list(pipeline.result_columns())),
+        columns=names(shown),
         rows=", ".join(rows.values()),
     )
 
 
-def _inputs(pipeline: Pipeline, join: str) -> str:
+def _inputs(stage: Stage, join: str) -> str:
     """The SQL of all sides, joined by key and windows. The side of number `n` is called `s<n>`."""
-    known = [stream_names(pipeline, stream) for stream in pipeline.sides]
-    windows = [_written(pipeline.window_of(stream)) for stream in pipeline.sides]
+    known = [stream_names(stage.pipeline, given) for given in stage.inputs]
+    keys = [stage.key_columns(given) for given in stage.inputs]
+    windows = [_written(stage.window_of(given)) for given in stage.inputs]
     inputs = f"{known[0]['side']} s0"
-    for number, stream in enumerate(pipeline.sides[1:], 1):
+    for number in range(1, len(known)):
         conditions = [
-            f"s0.{name(f'{pipeline.sides[0]}_{column}')} = s{number}.{name(f'{stream}_{column}')}"
-            for column in pipeline.key
+            f"s0.{name(first)} = s{number}.{name(own)}"
+            for first, own in zip(keys[0], keys[number], strict=True)
         ]
         conditions += [
             fill(
@@ -111,13 +145,17 @@ def _written(window: timedelta | None) -> str:
     return "NULL" if window is None else str(microseconds(window))
 
 
-def _add_rows_alone(session: Session, pipeline: Pipeline, side: Side, results: str, reached: str) -> None:
+def _add_rows_alone(session: Session, stage: Stage, side: Side, results: str, reached: str) -> None:
     (other,) = side.others
+    known = stream_names(stage.pipeline, side.stream)
+    perhaps = "possibly_" if reached == "highest" and other == stage.derived else ""
+    sure = 'r."#sure"' if side.stream == stage.derived else "true"
     session.run(
         _ALONE,
         [microseconds(side.window), other],
         results=results,
         reached=reached,
-        other_closed=name(f"closed_{other}"),
-        **stream_names(pipeline, side.stream),
+        other_closed=name(f"{perhaps}closed_{other}"),
+        alone="true" if reached == "highest" else fill(_SURELY_ALONE, sure=sure, row=known["row"]),
+        **known,
     )

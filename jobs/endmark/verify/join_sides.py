@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from endmark.domain import Domain
 from endmark.pipeline import COORDINATES, Pipeline
+from endmark.pipeline.stage import Stage
 from endmark.types import ColumnType
 from endmark.verify.session import name
 
@@ -18,8 +19,8 @@ class Side:
     """One input of the join.
 
     Args:
-        stream: the name of its stream.
-        others: the names of the other streams.
+        stream: the name of its stream, which may be the join of the stage before.
+        others: the names of the other inputs.
         window: the event time for which its rows stay joinable; `None` is for ever.
         preserved: whether its rows are results even without a partner. If so, there are two inputs.
     """
@@ -30,19 +31,19 @@ class Side:
     preserved: bool
 
 
-def join_sides(pipeline: Pipeline) -> tuple[Side, ...]:
-    """Return the inputs of the join, in their order; none if there is no join."""
-    if pipeline.join is None:
+def join_sides(stage: Stage) -> tuple[Side, ...]:
+    """Return the inputs of a stage's join, in their order; none if it has no join."""
+    if stage.join is None:
         return ()
-    keeps = pipeline.join.type.keeps_left, pipeline.join.type.keeps_right
+    keeps = stage.join.type.keeps_left, stage.join.type.keeps_right
     return tuple(
         Side(
             stream,
-            tuple(other for other in pipeline.sides if other != stream),
-            pipeline.window_of(stream),
+            tuple(other for other in stage.inputs if other != stream),
+            stage.window_of(stream),
             keeps[number > 0],
         )
-        for number, stream in enumerate(pipeline.sides)
+        for number, stream in enumerate(stage.inputs)
     )
 
 
@@ -79,14 +80,19 @@ def coordinates(stream: str) -> list[str]:
 
 
 def stream_names(pipeline: Pipeline, stream: str) -> dict[str, str]:
-    """Return the tables and columns of a stream, under the names that the templates use.
+    """Return the tables and columns of an input of a stage, under the names that the templates use.
+
+    The input is a stream, or the join of the stage before. The latter has the coordinates of the stream that
+    has its event time.
 
     `key` lists the columns of a table of keys. `named_key` lists the stream's own key columns under these
     names. `promised` is the condition that a promise `p` has the key of a row `r`. `row` is the column of
     expected results with the `rowid` in `side`, since a record may be several rows there.
     """
-    partition, offset = map(name, coordinates(stream))
-    keys = {name(key_column(column)): name(f"{stream}_{column}") for column in pipeline.key}
+    stage = pipeline.stage_of(stream)
+    partition, offset = map(name, coordinates(stage.timed_by(stream)))
+    own_key = zip(stage.key, stage.key_columns(stream), strict=True)
+    keys = {name(key_column(column)): name(own) for column, own in own_key}
     return {
         "rows": name(f"rows_{stream}"),
         "promises": name(f"promises_{stream}"),
@@ -101,7 +107,7 @@ def stream_names(pipeline: Pipeline, stream: str) -> dict[str, str]:
         "row": name(f"#row {stream}"),
         "partition": partition,
         "offset": offset,
-        "time": name(f"{stream}_{pipeline.streams[stream].event_time.column}"),
+        "time": name(stage.time_of(stream)),
         "key": ", ".join(keys),
         "named_key": ", ".join(f"{own} AS {key}" for key, own in keys.items()),
         "promised": " AND ".join(f"p.{key} = r.{own}" for key, own in keys.items()),

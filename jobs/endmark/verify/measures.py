@@ -52,7 +52,8 @@ def expression(pipeline: Pipeline, measure: Measure) -> str:
     function = FUNCTIONS[measure.function]
     if measure.column is None:
         return function.sql
-    stream = pipeline.stream_of(pipeline.resolved(measure.column)[0])
+    given = pipeline.stream_of(pipeline.resolved(measure.column)[0])
+    stream = pipeline.stage_of(given).timed_by(given)
     place = [pipeline.streams[stream].event_time.column, *COORDINATES]
     return fill(
         function.own.get(pipeline.type_of(measure.column).domain, function.sql),

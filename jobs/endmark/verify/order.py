@@ -26,7 +26,7 @@ def ordering(pipeline: Pipeline, stream: str) -> dict[str, str]:
         own = name(f"{stream}_{column}")
         farthest, beyond = ("max", ">") if direction == "ascending" else ("min", "<")
         return {"reached": f"{farthest}({own}) OVER before", "beyond": beyond, "ordered": own}
-    first = pipeline.key[0]
+    first = pipeline.stage_of(stream).key[0]
     own, kind = name(f"{stream}_{first}"), pipeline.stream_columns(stream)[first]
     return {"reached": f"NULL::{kind.duckdb}", "beyond": ">", "ordered": own}
 

@@ -5,8 +5,9 @@ normal form, when every partition of its stream has promised it and no live row 
 final key must be announced if a punctuation names it and no pattern closes it. A key that a pattern closes,
 too, may be announced by itself, which depends on how the streams were interleaved. If progress is known
 only between two bounds, there are also two bounds of what is final or live. If closed keys are forgotten, a
-key may be announced again, and rows of closed keys may hold back a pattern until their window ends. Texts are
-compared in DuckDB's spelling of JSON.
+key may be announced again, and rows of closed keys may hold back a pattern until their window ends. A further
+stage announces nothing, but the patterns of the stage before close its keys. Texts are compared in DuckDB's
+spelling of JSON.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 from endmark.domain import Domain
 from endmark.pipeline import Pipeline
+from endmark.pipeline.stage import Stage
 from endmark.types import ColumnType
 from endmark.verify.broken_promises import bound_of
 from endmark.verify.closed_keys import wider_columns, within
@@ -30,17 +32,15 @@ Promise = dict[str, tuple[Span, ...]]
 
 # A final key has no result to come, so its rows are of no use. A semi join has put out the spent rows.
 _LIVE = """
-CREATE TABLE $live AS SELECT r.* FROM $waiting r
+SELECT r.* FROM $waiting r
 WHERE NOT EXISTS (FROM $final p WHERE $promised) AND NOT $spent
 """
 
 # These rows live if the other streams have closed no keys.
-_LIVE_OF_OPEN_KEYS = """
-CREATE TABLE $live AS FROM $side r WHERE NOT ($passed)
-"""
+_LIVE_OF_OPEN_KEYS = 'SELECT r.*, r.rowid AS "#rowid" FROM $side r WHERE NOT ($passed)'
 
 _PASSED = """
-coalesce(epoch_us(r.$time) + $window < (SELECT lowest FROM progress WHERE stream = $other), false)
+coalesce(epoch_us(r.$time) + $window < (SELECT $reached FROM progress WHERE stream = $other), false)
 """
 
 _MATCHED = """
@@ -104,28 +104,35 @@ def expect_punctuations(session: Session, pipeline: Pipeline) -> None:
     They are made from the tables of `expected_tables`, and from `actual_punctuations`.
     """
     session.run(_PLAIN)
-    kinds = pipeline.key_types
-    session.create("pattern_keys", {key_column(column): kind for column, kind in kinds.items()})
+    stage = pipeline.last_stage
+    session.create("pattern_keys", {key_column(column): kind for column, kind in stage.key_types.items()})
     session.run("CREATE TABLE announced_keys (punctuation VARCHAR, required BOOLEAN)")
-    for table in ("announced_patterns", "uncertain_punctuations"):
-        session.run("CREATE TABLE $table (punctuation VARCHAR)", table=table)
-    if announces(pipeline) != "never":
-        _add_keys(session, pipeline, kinds)
-        if announces(pipeline) == "closed by any":
-            for stream in pipeline.sides:
-                _add_patterns(session, pipeline, stream)
+    expect_patterns(session, stage)
+    if announces(stage) != "never":
+        _add_keys(session, stage)
     session.run(_EXPECTED)
-    if _forgets(pipeline):
+    if forgets(pipeline):
         session.run(_ANNOUNCED_AGAIN)
 
 
-def _forgets(pipeline: Pipeline) -> bool:
+def expect_patterns(session: Session, stage: Stage) -> None:
+    """Make `announced_patterns` of a stage, and `uncertain_punctuations` of those that may be announced."""
+    for table in ("announced_patterns", "uncertain_punctuations"):
+        session.run("CREATE OR REPLACE TABLE $table (punctuation VARCHAR)", table=table)
+    if announces(stage) == "closed by any":
+        for stream in stage.inputs:
+            _add_patterns(session, stage, stream)
+
+
+def forgets(pipeline: Pipeline) -> bool:
+    """Return whether some stream forgets closed keys."""
     return any(stream.forget_keys_after is not None for stream in pipeline.streams.values())
 
 
-def _add_keys(session: Session, pipeline: Pipeline, kinds: Mapping[str, ColumnType]) -> None:
+def _add_keys(session: Session, stage: Stage) -> None:
+    pipeline, kinds = stage.pipeline, stage.key_types
     key = names([key_column(column) for column in kinds])
-    for stream in pipeline.sides:
+    for stream in stage.inputs:
         session.run(
             _PATTERN_KEYS,
             [pipeline.streams[stream].topic],
@@ -133,8 +140,8 @@ def _add_keys(session: Session, pipeline: Pipeline, kinds: Mapping[str, ColumnTy
             patterns=name(f"closing_{stream}"),
             within=within({column: f"k.{name(key_column(column))}" for column in kinds}),
         )
-    own = [fill(_NAMED, key=key, named=name(f"named_{stream}")) for stream in pipeline.sides]
-    for stream in pipeline.shown:
+    own = [fill(_NAMED, key=key, named=name(f"named_{stream}")) for stream in stage.inputs]
+    for stream in stage.shown:
         scalars = {
             f"{stream}_{column}": _scalar(f"k.{name(key_column(column))}", kinds[column])
             for column in sorted(kinds)
@@ -152,10 +159,10 @@ def _scalar(value: str, kind: ColumnType) -> str:
     return spelled(value, kind)
 
 
-def _add_patterns(session: Session, pipeline: Pipeline, stream: str) -> None:
+def _add_patterns(session: Session, stage: Stage, stream: str) -> None:
     """Add the patterns of a stream to `announced_patterns`."""
-    declared, key = pipeline.streams[stream], pipeline.key
-    known = declared.columns | pipeline.key_types
+    declared, key = stage.pipeline.streams[stream], stage.key
+    known = declared.columns | stage.key_types
     kinds = {column: known[column] for column in wider_columns(declared, key)}
     promised: dict[int, list[Promise]] = {}
     news: list[Promise] = []
@@ -179,19 +186,19 @@ def _add_patterns(session: Session, pipeline: Pipeline, stream: str) -> None:
         return
     complete = [one for one in news if all(_includes(others, one) for others in promised.values())]
     waiting = []  # a stream without a join has no live rows
-    if pipeline.join is not None:
-        waiting = [kept[place] for place in _matched(session, pipeline, stream, kinds, "lowest")]
-        if is_uncertain(pipeline):
-            bound = [kept[place] for place in _matched(session, pipeline, stream, kinds, "highest")]
+    if stage.join is not None:
+        waiting = [kept[place] for place in _matched(session, stage, stream, kinds, "lowest")]
+        if is_uncertain(stage):
+            bound = [kept[place] for place in _matched(session, stage, stream, kinds, "highest")]
             perhaps = [one for one in complete if one in waiting and one not in bound]
-            _announce(session, _texts(pipeline, stream, perhaps, kinds), "uncertain_punctuations")
+            _announce(session, _texts(stage, stream, perhaps, kinds), "uncertain_punctuations")
     over = [one for one in complete if one not in waiting]
-    if pipeline.join is not None and _forgets(pipeline):
-        held = [kept[place] for place in _held_back(session, pipeline, stream, kinds)]
+    if stage.join is not None and forgets(stage.pipeline):
+        held = [kept[place] for place in _held_back(session, stage, stream, kinds)]
         perhaps = [one for one in over if one in held]
-        _announce(session, _texts(pipeline, stream, perhaps, kinds), "uncertain_punctuations")
+        _announce(session, _texts(stage, stream, perhaps, kinds), "uncertain_punctuations")
         over = [one for one in over if one not in held]
-    _announce(session, _texts(pipeline, stream, over, kinds), "announced_patterns")
+    _announce(session, _texts(stage, stream, over, kinds), "announced_patterns")
 
 
 def _announce(session: Session, written: Iterable[str], table: str) -> None:
@@ -200,13 +207,13 @@ def _announce(session: Session, written: Iterable[str], table: str) -> None:
 
 
 def _matched(
-    session: Session, pipeline: Pipeline, stream: str, kinds: Mapping[str, ColumnType], reached: str
+    session: Session, stage: Stage, stream: str, kinds: Mapping[str, ColumnType], reached: str
 ) -> list[tuple[int, int]]:
     """Find the promises that live rows match.
 
     Args:
         session: the session.
-        pipeline: the pipeline.
+        stage: the stage.
         stream: the stream whose promises and rows these are.
         kinds: the types of the columns that promises restrict.
         reached: the bound of the other streams' progress, `lowest` or `highest`, that decides which rows
@@ -215,38 +222,65 @@ def _matched(
     Returns:
         The partitions and offsets of these promises.
     """
-    live, known = name(f"live_{stream}_{reached}"), stream_names(pipeline, stream)
-    semi = pipeline.shown != pipeline.sides
+    live = name(f"live_{stream}_{reached}")
+    session.run("CREATE TABLE $live AS $rows", live=live, rows=live_rows(stage, stream, reached))
+    return _matching(session, stage, stream, kinds, live)
+
+
+def live_rows(stage: Stage, stream: str, reached: str) -> str:
+    """Return the SQL of the live rows of a stream of a first stage, as `waiting_rows` has them.
+
+    Args:
+        stage: the stage.
+        stream: the stream.
+        reached: the bound of the other streams' progress, `lowest` or `highest`, that decides which rows
+            live.
+    """
+    known = stream_names(stage.pipeline, stream)
+    semi = stage.shown != stage.sides
     spent = fill('EXISTS (FROM expected_results e WHERE e.$row = r."#rowid")', **known)
-    session.run(
+    return fill(
         _LIVE,
-        live=live,
         waiting=waiting_rows(stream, reached),
         final="final" if reached == "lowest" else "possibly_final",
-        spent=spent if semi and stream in pipeline.shown else "false",
+        spent=spent if semi and stream in stage.shown else "false",
         **known,
     )
-    return _matching(session, pipeline, stream, kinds, live)
 
 
 def _held_back(
-    session: Session, pipeline: Pipeline, stream: str, kinds: Mapping[str, ColumnType]
+    session: Session, stage: Stage, stream: str, kinds: Mapping[str, ColumnType]
 ) -> list[tuple[int, int]]:
     """Find the promises that rows match which would live if all closed keys were forgotten."""
-    live, known = name(f"remembered_{stream}"), stream_names(pipeline, stream)
-    (side,) = (each for each in join_sides(pipeline) if each.stream == stream)
-    window = str(microseconds(side.window))
-    passed = [fill(_PASSED, window=window, other=text(other), time=known["time"]) for other in side.others]
-    session.run(_LIVE_OF_OPEN_KEYS, live=live, passed=" AND ".join(passed), **known)
-    return _matching(session, pipeline, stream, kinds, live)
+    live = name(f"remembered_{stream}")
+    session.run("CREATE TABLE $live AS $rows", live=live, rows=rows_of_open_keys(stage, stream, "lowest"))
+    return _matching(session, stage, stream, kinds, live)
+
+
+def rows_of_open_keys(stage: Stage, stream: str, reached: str) -> str:
+    """Return the SQL of the rows, and their `#rowid`, that live if all closed keys were forgotten.
+
+    Args:
+        stage: the stage.
+        stream: the stream.
+        reached: the bound of the other streams' progress, `lowest` or `highest`.
+    """
+    known = stream_names(stage.pipeline, stream)
+    (side,) = (each for each in join_sides(stage) if each.stream == stream)
+    window = "NULL" if side.window is None else str(microseconds(side.window))
+    passed = [
+        fill(_PASSED, window=window, other=text(other), reached=reached, time=known["time"])
+        for other in side.others
+    ]
+    return fill(_LIVE_OF_OPEN_KEYS, passed=" AND ".join(passed), **known)
 
 
 def _matching(
-    session: Session, pipeline: Pipeline, stream: str, kinds: Mapping[str, ColumnType], live: str
+    session: Session, stage: Stage, stream: str, kinds: Mapping[str, ColumnType], live: str
 ) -> list[tuple[int, int]]:
     """Return the partitions and offsets of the promises of a stream that rows of the table `live` match."""
     found = []
-    for table, columns in (("patterns", pipeline.key), ("wider", tuple(kinds))):
+    for table, columns in (("patterns", stage.key), ("wider", tuple(kinds))):
         matching = within({column: f"r.{name(f'{stream}_{column}')}" for column in columns})
         found += session.run(_MATCHED, promises=name(f"{table}_{stream}"), live=live, within=matching)
     return [(row["partition"], row["offset"]) for row in found]
@@ -276,21 +310,21 @@ def _covers(spans: Sequence[Span], others: Sequence[Span]) -> bool:
 
 
 def _texts(
-    pipeline: Pipeline, stream: str, promises: Sequence[Promise], kinds: Mapping[str, ColumnType]
+    stage: Stage, stream: str, promises: Sequence[Promise], kinds: Mapping[str, ColumnType]
 ) -> Iterator[str]:
-    key = pipeline.key
+    key = stage.key
     # Rows of a preserved side are results by themselves, and a stream that punctuates its key says it itself.
     others = [
         side.stream
-        for side in join_sides(pipeline)
+        for side in join_sides(stage)
         if side.stream != stream
         and not side.preserved
-        and not set(key) <= set(pipeline.streams[side.stream].promised_on)
+        and not set(key) <= set(stage.pipeline.streams[side.stream].promised_on)
     ]
     for promise in promises:
         patterns = {column: written(spans, kinds[column]) for column, spans in sorted(promise.items())}
         patterns = patterns or {key[0]: {"between": {}}}
         on_key = patterns.keys() <= set(key)
         for each in (stream, *others) if on_key else (stream,):
-            if each in pipeline.shown:
+            if each in stage.shown:
                 yield json.dumps({f"{each}_{column}": pattern for column, pattern in patterns.items()})

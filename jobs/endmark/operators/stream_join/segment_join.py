@@ -148,12 +148,11 @@ class SegmentJoin(ABC):
     def oldest_to_come(self) -> int:
         """The least event time (µs) of the first side's row in any later result; `NEVER` without a bound.
 
-        A row of the first side is in state, or it enters later and is then no older than progress. The times
-        of segments are bounds that may be too low, so no row has to be looked at. Read it between two
-        batches.
+        A row of the first side is in state, or it enters later and is then no older than progress. Read it
+        between two batches.
         """
         first = self.sides[0]
-        return min([first.progress, *(segment.low for segment in first.rows.segments if segment.live)])
+        return first.rows.oldest(first.progress)
 
     def expect(self, side: SideState, promises: Sequence[Punctuation]) -> None:
         """Hold back the patterns that later promises will complete. Call it after `process`.

@@ -1,0 +1,126 @@
+"""Makes the derived stream of a further stage from the results of the stage before.
+
+Its rows are these results, except for those with a null in the key. A later row comes from a later row of the
+first input there, or from one that is still in state. So the least of their times is the progress of the
+derived stream. It closes the keys that an announced pattern matches.
+"""
+
+from __future__ import annotations
+
+from endmark.pipeline.stage import Stage
+from endmark.verify.announced_patterns import matched
+from endmark.verify.idle_partitions import is_uncertain
+from endmark.verify.join_sides import key_column, stream_names
+from endmark.verify.output_punctuations import expect_patterns, forgets, live_rows, rows_of_open_keys
+from endmark.verify.session import Session, fill, name, names, text
+
+_ROWS = """
+CREATE TABLE $rows AS
+SELECT $columns, true AS "#sure" FROM expected_results WHERE $keyed
+UNION ALL SELECT $columns, false FROM uncertain_results WHERE $keyed
+"""
+
+# NULL is the progress of a stream of which some partition had no row.
+_PROGRESS = """
+INSERT INTO progress
+SELECT $derived, CASE WHEN p.lowest IS NOT NULL THEN least(p.lowest, ($oldest)) END,
+    CASE WHEN p.highest IS NOT NULL THEN least(p.highest, ($oldest_sure)) END
+FROM progress p WHERE p.stream = $first
+"""
+
+_OLDEST = "SELECT min(epoch_us(s.$time)) FROM $side s WHERE s.rowid IN ($kept)"
+_KEPT = 'SELECT "#rowid" FROM ($rows)'
+
+# Rows leave state never, with their window, or as soon as they are no longer live.
+_LEAVE = {"shj": "never", "xjoin": "never", "wjoin": "by window"}
+
+# A derived stream names no key.
+_NAMED = 'CREATE TABLE $named AS SELECT $named_key, 0 AS "partition" FROM $rows LIMIT 0'
+
+_USED_UP = (
+    "expected_results",
+    "uncertain_results",
+    "candidates",
+    "candidates_kept",
+    "final",
+    "possibly_final",
+)
+
+_CLOSED = "CREATE TABLE $closed AS SELECT $key FROM mentioned WHERE $matched"
+
+
+def derive(session: Session, stage: Stage, earlier: Stage, given: str) -> None:
+    """Make `rows_<derived>` and its row of `progress` from the tables of the stage before, which go away.
+
+    `rows_<derived>` has the columns of the results. In `#sure` it says whether the row is certainly there.
+    `announced_patterns` and `uncertain_punctuations` have the patterns of the stage before.
+
+    Args:
+        session: the session.
+        stage: the further stage.
+        earlier: the stage before.
+        given: the name of the derived stream.
+    """
+    known = stream_names(stage.pipeline, given)
+    expect_patterns(session, earlier)
+    _bound_progress(session, given, earlier)
+    keyed = " AND ".join(f"{name(column)} IS NOT NULL" for column in stage.key_columns(given))
+    session.run(_ROWS, columns=names([column for column, _ in earlier.columns]), keyed=keyed, **known)
+    session.run(_NAMED, **known)
+    for table in _USED_UP:
+        session.run("DROP TABLE IF EXISTS $table", table=table)
+
+
+def _bound_progress(session: Session, given: str, earlier: Stage) -> None:
+    first = earlier.inputs[0]
+    known = stream_names(earlier.pipeline, first)
+    highest = "highest" if is_uncertain(earlier) else "lowest"
+    session.run(
+        _PROGRESS,
+        derived=text(given),
+        first=text(first),
+        oldest=fill(_OLDEST, kept=_kept_rows(earlier, first, "lowest"), **known),
+        oldest_sure=fill(_OLDEST, kept=_kept_rows(earlier, first, highest, sure=True), **known),
+    )
+
+
+def _kept_rows(stage: Stage, first: str, reached: str, *, sure: bool = False) -> str:
+    """The SQL of the `rowid` of all rows of the first input that are in state.
+
+    Args:
+        stage: the stage.
+        first: its first input.
+        reached: the bound of the progress of the other inputs, `lowest` or `highest`.
+        sure: whether only those rows count that stay even if no closed key is forgotten.
+    """
+    leave = _LEAVE.get("auto" if stage.join is None else stage.join.preset, "soon")
+    if leave == "never":
+        return fill("SELECT rowid FROM $side", **stream_names(stage.pipeline, first))
+    if leave == "by window" or (forgets(stage.pipeline) and not sure):
+        return fill(_KEPT, rows=rows_of_open_keys(stage, first, reached))
+    return fill(_KEPT, rows=live_rows(stage, first, reached))
+
+
+def close_derived_keys(session: Session, stage: Stage, earlier: Stage, given: str) -> None:
+    """Make `closed_<derived>` and `possibly_closed_<derived>`, from `mentioned` and announced patterns.
+
+    Args:
+        session: the session.
+        stage: the further stage.
+        earlier: the stage before.
+        given: the name of the derived stream.
+    """
+    columns = {
+        same: name(key_column(column))
+        for column, own in zip(stage.key, stage.key_columns(given), strict=True)
+        for same in earlier.equal_columns(own)
+    }
+    surely = matched(session, earlier, "announced_patterns", columns)
+    perhaps = matched(session, earlier, "uncertain_punctuations", columns)
+    for closed, conditions in (("closed", surely), ("possibly_closed", f"{surely} OR {perhaps}")):
+        session.run(
+            _CLOSED,
+            closed=name(f"{closed}_{given}"),
+            key=names([key_column(column) for column in stage.key]),
+            matched=conditions,
+        )
