@@ -81,7 +81,7 @@ def counted(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
 
 
 def test_killed_between_two_joins(broker: Broker, jars: list[Path], tmp_path: Path) -> None:
-    """The second run goes on with the state of both stages, and the tables are those of SQL and of `verify`."""
+    """The second run goes on with the state of both stages; tables equal their SQL and `verify`."""
     assert jars
     url = f"sqlite:///{tmp_path / 'relation.db'}"
     engine = sa.create_engine(url)
