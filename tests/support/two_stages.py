@@ -115,6 +115,11 @@ def row(name: str, seconds: float, partition: int = 0, **values: int | None) -> 
     return Record(f"all.{name}", partition, json.dumps(value).encode())
 
 
+def told(name: str, patterns: Mapping[str, Any], partition: int = 0) -> Record:
+    """A punctuation of a stream."""
+    return Record(f"all.{name}", partition, json.dumps({"$punctuation": patterns}).encode())
+
+
 @st.composite
 def joins(draw: st.DrawFn, kinds: Sequence[JoinType], windows: Sequence[str]) -> dict[str, Any]:
     """The fields of a join, given the names of its inputs."""
@@ -191,25 +196,24 @@ def two_stage_histories(draw: st.DrawFn, pipeline: Pipeline, partitions: Mapping
         }
         home = sum(int(values[column] or 0) for column in pipeline.stage_of(name).key) % count
         kind = draw(st.sampled_from([*["row"] * 12, "close", "wide", "heartbeat", "range"]))
-        told: dict[str, Any] | None = None
+        patterns: dict[str, Any] | None = None
         homes: Sequence[int] = [home]
         match kind:
             case "close" if declared:
-                told = {column: {"equals": values[column]} for column in pipeline.stage_of(name).key}
+                patterns = {column: {"equals": values[column]} for column in pipeline.stage_of(name).key}
             case "wide" if declared:
                 column = draw(st.sampled_from(declared))
-                told, homes = {column: {"equals": values[column]}}, draw(speakers(count))
+                patterns, homes = {column: {"equals": values[column]}}, draw(speakers(count))
                 if [column] == list(pipeline.stage_of(name).key):
                     homes = [home]
             case "range" if declared:
                 column = draw(st.sampled_from(declared))
                 ends = {"to": values[column]} if draw(st.integers(0, 5)) else {}
-                told, homes = {column: {"between": ends}}, draw(speakers(count))
+                patterns, homes = {column: {"between": ends}}, draw(speakers(count))
             case "heartbeat":
-                told, homes = {"at": {"between": {"to": instant(place * pace)}}}, draw(speakers(count))
-        if told is not None:
-            text = json.dumps({"$punctuation": told}).encode()
-            records += [Record(f"all.{name}", each, text) for each in homes]
+                patterns, homes = {"at": {"between": {"to": instant(place * pace)}}}, draw(speakers(count))
+        if patterns is not None:
+            records += [told(name, patterns, each) for each in homes]
             continue
         if name == "orders" and nullable and draw(st.integers(0, 3)) == 0:
             values["customer_id"] = None
@@ -218,12 +222,39 @@ def two_stage_histories(draw: st.DrawFn, pipeline: Pipeline, partitions: Mapping
     return records
 
 
+@st.composite
+def promised_histories(draw: st.DrawFn, partitions: Mapping[str, int]) -> list[Record]:
+    """Orders of few customers, who are promised in all partitions while some orders are not paid for yet."""
+    records: list[Record] = []
+    if draw(st.integers(0, 5)) == 0:  # payments end before their first row
+        whole = {"order_id": {"anything": True}}
+        records += [told("payments", whole, home) for home in range(partitions["all.payments"])]
+    for second in range(draw(st.integers(5, 30))):
+        order, customer = draw(st.integers(0, 5)), draw(st.integers(0, 2))
+        values = {"order_id": order, "customer_id": customer, "payer_id": customer}
+        kind = draw(st.sampled_from(["orders", "orders", "payments", "payments", "tickets", "paid", "over"]))
+        if kind in NAMES:
+            home = values["customer_id" if kind == "tickets" else "order_id"] % partitions[f"all.{kind}"]
+            own = {column: values[column] for column in COLUMNS[kind]}
+            records.append(row(kind, second, home, **own))
+        elif kind == "paid":
+            home = order % partitions["all.payments"]
+            records.append(told("payments", {"order_id": {"equals": order}}, home))
+        else:
+            name, column = draw(st.sampled_from([("orders", "customer_id"), ("payments", "payer_id")]))
+            pattern: dict[str, Any] = draw(
+                st.sampled_from([{column: {"equals": customer}}] * 6 + [{"order_id": {"anything": True}}])
+            )
+            if draw(st.integers(0, 3)) == 0 and "order_id" not in pattern:
+                pattern |= {"order_id": {"between": {"to": order}}}
+            records += [told(name, pattern, home) for home in range(partitions[f"all.{name}"])]
+    return records
+
+
 def ends(pipeline: Pipeline, partitions: Mapping[str, int]) -> list[Record]:
     """The ends of all streams that can promise it, in all partitions."""
     return [
-        Record(
-            f"all.{name}", partition, json.dumps({"$punctuation": {declared[0]: {"anything": True}}}).encode()
-        )
+        told(name, {declared[0]: {"anything": True}}, partition)
         for name in NAMES
         if (declared := pipeline.streams[name].punctuated_on)
         for partition in range(partitions[f"all.{name}"])

@@ -48,11 +48,11 @@ class LookupDescription(BaseModel):
 class Description(BaseModel):
     """The parts of a pipeline by name.
 
-    `topics` has the topic of each stream, in the order of the join's inputs. `steps` has the steps as the
-    file has them, `tables` those that the job writes, and `published` the topic of each step that is
+    `topics` has the topic of each stream, in the order of the columns of results. `steps` has the steps as
+    the file has them, `tables` those that the job writes, and `published` the topic of each step that is
     published. `fields` has the parts of the file with knobs, by their places, with durations in seconds.
-    `join` is the place of the join; it is `None` for a stream alone. `windows` has the seconds for which a
-    row of each stream stays joinable, or `None` for ever.
+    `join` is the place of the one join; it is `None` without one, and with several. `windows` has the seconds
+    for which a row of each stream stays joinable, or `None` for ever.
     """
 
     topics: dict[str, str]
@@ -83,7 +83,7 @@ def describe(pipeline: Pipeline) -> Description:
             )
             for each in pipeline.lookups
         ],
-        join=None if pipeline.join is None else f"steps.{pipeline.flow.join}",
+        join=None if pipeline.join is None or len(pipeline.stages) > 1 else pipeline.last_stage.place,
         windows=[as_number(pipeline.window_of(name)) for name in pipeline.sides],
     )
 

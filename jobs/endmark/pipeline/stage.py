@@ -11,7 +11,7 @@ from endmark.pipeline.steps import JoinStep
 from endmark.types import ColumnType, JoinType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import timedelta
 
     from endmark.pipeline.flow import StageSteps
@@ -70,7 +70,7 @@ class Stage:
     @property
     def sides(self) -> tuple[str, ...]:
         """The streams of this stage and of those before, in the order of the columns of results."""
-        return tuple(stream for given in self.inputs for stream in self._before(given, "sides"))
+        return self._streams(self.inputs, lambda earlier: earlier.sides)
 
     @property
     def shown_inputs(self) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ class Stage:
     @property
     def shown(self) -> tuple[str, ...]:
         """The streams whose columns results have."""
-        return tuple(stream for given in self.shown_inputs for stream in self._before(given, "shown"))
+        return self._streams(self.shown_inputs, lambda earlier: earlier.shown)
 
     @property
     def present_inputs(self) -> tuple[str, ...]:
@@ -95,14 +95,14 @@ class Stage:
     @property
     def present(self) -> tuple[str, ...]:
         """The streams that have a row in every result."""
-        return tuple(stream for given in self.present_inputs for stream in self._before(given, "present"))
+        return self._streams(self.present_inputs, lambda earlier: earlier.present)
 
-    def _before(self, given: str, streams: str) -> tuple[str, ...]:
-        """Return some streams of an input, given the name of the property that has those of a stage."""
-        if self.earlier is None or given != self.derived:
-            return (given,)
-        found: tuple[str, ...] = getattr(self.earlier, streams)
-        return found
+    def _streams(self, inputs: Sequence[str], derived: Callable[[Stage], tuple[str, ...]]) -> tuple[str, ...]:
+        """Return streams in the place of inputs; `derived` has those of the derived stream."""
+        found: list[str] = []
+        for given in inputs:
+            found += derived(self.earlier) if self.earlier and given == self.derived else (given,)
+        return tuple(found)
 
     def window_of(self, given: str) -> timedelta | None:
         """Return the event time for which a row of an input stays joinable; `None` is for ever."""

@@ -15,19 +15,15 @@ from endmark.pipeline import Pipeline
 from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark.wire.control import Turn
 from support.bucket_tasks import BucketTasks
-from support.two_stages import NAMES, row, two_stages
+from support.two_stages import NAMES, row, told, two_stages
 from support.verify_recompute import SELLERS
 from support.verify_world import Record, instant, locate
 
 PROMISED = {"orders": ["order_id", "customer_id"], "payments": ["order_id"], "tickets": ["customer_id"]}
 
 
-def told(name: str, partition: int = 0, **patterns: Any) -> Record:
-    return Record(f"all.{name}", partition, json.dumps({"$punctuation": patterns}).encode())
-
-
 def heartbeat(name: str, seconds: float) -> Record:
-    return told(name, at={"between": {"to": instant(seconds)}})
+    return told(name, {"at": {"between": {"to": instant(seconds)}}})
 
 
 class Run:
@@ -83,11 +79,11 @@ def test_a_promise_of_a_stream_is_one_of_its_join(tmp_path: Path, buckets: int) 
     run = Run(two_stages(promised=PROMISED), tmp_path, buckets)
     run(*[row("orders", 1, order_id=number, customer_id=1) for number in range(4)])
     run(row("tickets", 1, customer_id=1), row("tickets", 1, customer_id=2))
-    run(told("orders", customer_id={"equals": 1}))
+    run(told("orders", {"customer_id": {"equals": 1}}))
     assert run.rows("tickets") == 2
-    run(*[told("payments", order_id={"equals": number}) for number in range(3)])
+    run(*[told("payments", {"order_id": {"equals": number}}) for number in range(3)])
     assert run.rows("tickets") == 2
-    found = run(row("payments", 1, order_id=3), told("payments", order_id={"equals": 3}))
+    found = run(row("payments", 1, order_id=3), told("payments", {"order_id": {"equals": 3}}))
     assert [each["tickets_customer_id"] for each in found] == [1]
     assert run.rows("tickets") == 1
     assert run.of("closed_keys", stream="paid") == 1
@@ -96,7 +92,7 @@ def test_a_promise_of_a_stream_is_one_of_its_join(tmp_path: Path, buckets: int) 
 def test_a_range_of_customers_is_closed_in_all_buckets(tmp_path: Path) -> None:
     run = Run(two_stages(promised=PROMISED), tmp_path)
     run(*[row("tickets", 1, customer_id=number) for number in range(9)])
-    run(told("orders", customer_id={"between": {"to": 5}}))
+    run(told("orders", {"customer_id": {"between": {"to": 5}}}))
     assert run.rows("tickets") == 3
 
 
@@ -104,14 +100,14 @@ def test_the_end_of_a_stream_ends_its_join(tmp_path: Path) -> None:
     """Whether it says so of its key or of another column, since each result has a row of it."""
     run = Run(two_stages(promised=PROMISED, served={"type": "full"}), tmp_path)
     run(*[row("tickets", 1, customer_id=number) for number in range(4)])
-    found = run(told("payments", order_id={"anything": True}))
+    found = run(told("payments", {"order_id": {"anything": True}}))
     assert sorted(each["tickets_customer_id"] for each in found) == [0, 1, 2, 3]
     assert run.rows("tickets") == 0
 
 
 def test_the_end_of_a_stream_that_may_lack_is_none_of_its_join(tmp_path: Path) -> None:
     run = Run(two_stages(promised=PROMISED, paid={"type": "left"}), tmp_path)
-    run(row("tickets", 1, customer_id=1), told("payments", order_id={"anything": True}))
+    run(row("tickets", 1, customer_id=1), told("payments", {"order_id": {"anything": True}}))
     found = run(row("orders", 1, order_id=1, customer_id=1))
     assert [each["payments_order_id"] for each in found] == [None]
 
@@ -144,7 +140,7 @@ def test_rows_without_a_key_are_dropped_and_counted(tmp_path: Path, kind: str) -
         two_stages(nullable=True, promised={"tickets": ["customer_id"]}, served={"type": kind}), tmp_path
     )
     found = run(*orders_and_payments(1, 2, customer=None), *orders_and_payments(3))
-    found += run(told("tickets", customer_id={"anything": True}))
+    found += run(told("tickets", {"customer_id": {"anything": True}}))
     assert run.of("join_null_key_rows_total", stream="paid") == 0
     assert [each["orders_order_id"] for each in found] == ([3] if kind == "left" else [])
 
@@ -171,9 +167,9 @@ def test_knobs_reach_both_stages(tmp_path: Path) -> None:
     run(row("orders", 1, order_id=1, customer_id=1), row("payments", 1, order_id=1))
     run(row("payments", 1, order_id=2))
     # Two rows of what is paid wait for a third punctuation; orders are purged by the first.
-    run(told("tickets", customer_id={"equals": 1}), row("tickets", 1, customer_id=2))
+    run(told("tickets", {"customer_id": {"equals": 1}}), row("tickets", 1, customer_id=2))
     assert run.rows("paid") == 1
-    run(told("payments", order_id={"equals": 1}), row("tickets", 1, customer_id=3))
+    run(told("payments", {"order_id": {"equals": 1}}), row("tickets", 1, customer_id=3))
     assert run.rows("orders") == 0
 
 

@@ -211,8 +211,8 @@ def test_progress_that_stands_still_frees_nothing() -> None:
     with pytest.raises(ConfigError) as caught:
         require_bounded(pipeline)
     assert (
-        "tickets rows: unbounded, since the progress of paid waits for orders rows, which stay, and no stream "
-        "of paid has punctuations on customer_id"
+        "tickets rows: unbounded, since the progress of paid waits for orders rows, which stay, and no "
+        "stream of paid has punctuations on customer_id"
     ) in str(caught.value)
     mended = two_stages(paid={"window": "2d"}, served={"window": "1d"}, unbounded_state="refuse")
     require_bounded(mended)
