@@ -17,7 +17,9 @@ from endmark.control.knobs import as_number
 from endmark.embedded.broker import Broker
 from endmark.embedded.process import ManagedProcess
 from endmark.pipeline import Pipeline
+from endmark.pipeline.file import load
 from endmark.verify.session import Session
+from endmark.verify.verification import verify
 from endmark_feed.producer import create_topics
 from endmark_feed.relation import KEY
 from support.hashable_rows import hashable_row
@@ -79,7 +81,7 @@ def counted(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
 
 
 def test_killed_between_two_joins(broker: Broker, jars: list[Path], tmp_path: Path) -> None:
-    """The second run goes on with the state of both stages, and the tables are those of SQL."""
+    """The second run goes on with the state of both stages; tables equal their SQL and `verify`."""
     assert jars
     url = f"sqlite:///{tmp_path / 'relation.db'}"
     engine = sa.create_engine(url)
@@ -122,4 +124,6 @@ def test_killed_between_two_joins(broker: Broker, jars: list[Path], tmp_path: Pa
     assert {each["customer_id"]: each["n"] for each in rows("grouped")} == customers
     assert sum(each["tickets_customer_id"] is None for each in results) > 0
     assert sum(each["tickets_customer_id"] is not None for each in results) > ORDERS
+    report = verify(load(file, {}), broker.bootstrap, warehouse)
+    assert report.ok, report.to_json()
     assert rows("punctuations") == rows("dead_letters") == rows("violations") == []

@@ -86,7 +86,8 @@ class _Producer:
         """Promises of most keys and of a time, or of the end of the stream, so that groups are final."""
         found = self._promised({TIME: {"between": {"to": instant(now + self._draw(st.integers(-2, 9)))}}})
         on = self._declared.punctuated_on
-        if self._draw(st.booleans()) and on:
+        whole = self._draw(st.booleans())
+        if on and whole:
             return found + self._promised({on[0]: {"anything": True}})
         if self._closes:
             last = spell(self._declared, self._draw(st.integers(self._last - 2, self._last)), 1, now)

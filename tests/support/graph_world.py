@@ -380,7 +380,7 @@ def _conditions(draw: st.DrawFn, stage: Stage) -> str | None:
     """A condition on a result of a stage, which may fail."""
     columns = stage.pair_columns
     longs = [name for name, kind in columns.items() if kind.domain is Domain.LONG and "kafka" not in name]
-    if not longs or draw(st.booleans()):
+    if not longs or draw(st.integers(0, 2)):
         return None
     one, other, third = (draw(st.sampled_from(longs)) for _ in range(3))
     text = draw(
