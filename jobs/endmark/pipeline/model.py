@@ -68,9 +68,8 @@ class Pipeline(Model):
     fate. State that nothing ever frees is refused, unless `unbounded_state` is `allow`.
 
     `tables` has the Delta tables, each under its name. A table may be added at any start of the job, and gets
-    rows from then on. The tables `dead_letters`, `violations` and
-    `punctuations` are always written. `publish` has the Kafka topics that get the rows of streams and
-    steps.
+    rows from then on. The tables `dead_letters`, `violations` and `punctuations` are always written.
+    `publish` has the Kafka topics that get the rows of streams and steps.
     """
 
     name: Annotated[
