@@ -119,7 +119,7 @@ def test_promises_go_through_two_joins(data: st.DataObject, kind: str, flipped: 
 @cases(20)
 @given(data=st.data())
 def test_two_joins_equal_their_recomputation(data: st.DataObject) -> None:
-    """Whether or not the streams have ended, so also which rows without a partner are results by then."""
+    """Streams may have ended or not, so it also matters which rows without a partner are results by then."""
     pipeline = data.draw(two_stage_pipelines())
     partitions = data.draw(partition_counts())
     records: list[Record] = data.draw(two_stage_histories(pipeline, partitions))

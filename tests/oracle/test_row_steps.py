@@ -383,7 +383,7 @@ def test_the_event_time_may_be_of_a_value(tmp_path: Path, size: int) -> None:
 
 @pytest.mark.parametrize("within", ["1s", None])
 def test_state_of_duplicates_is_freed(tmp_path: Path, within: str | None) -> None:
-    """By time, or by the punctuation of a key. Duplicates are counted by step."""
+    """Time frees it, or the punctuation of a key. Duplicates are counted by step."""
     pipeline = deduplicated({"by": ["item_id", "seller_id"], "within": within}, lateness=(0, 0))
     tasks = BucketTasks(pipeline, sellers_of(pipeline), {"all.items": 1, "all.bids": 1}, tmp_path)
 

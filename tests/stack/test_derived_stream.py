@@ -39,7 +39,7 @@ SELLERS_TABLE = sa.Table(
 
 
 def pipeline_of(url: str) -> Pipeline:
-    """What is paid is looked up, then meets the tickets of its customer; customers are counted."""
+    """Return a pipeline that looks paid orders up, joins tickets of customers, and counts by customer."""
     document: dict[str, Any] = two_stages(
         paid={"window": "60s"},
         served={"type": "left", "window": {"known": "30s", "tickets": "90s"}},

@@ -96,7 +96,7 @@ class _Producer:
         return found
 
     def _falls(self, column: str) -> bool:
-        """Whether the values of a column fall as their numbers rise."""
+        """Return whether the values of a column fall as their numbers rise."""
         return self._declared.columns[column].domain is Domain.DECIMAL
 
     def _row(self, key: int, seller: int, now: float) -> Record:

@@ -454,7 +454,7 @@ def _shown(pipeline: Pipeline) -> dict[str, ColumnType]:
 
 
 def _then(miss: Any) -> list[str]:
-    """What becomes of rows that were parked, if they are."""
+    """Return the fate of rows after they were parked, if they are."""
     return [miss["park"]["then"]] if isinstance(miss, dict) else []
 
 

@@ -262,7 +262,7 @@ def ends(pipeline: Pipeline, partitions: Mapping[str, int]) -> list[Record]:
 
 
 def completes(pipeline: Pipeline) -> bool:
-    """Whether all results are out once the streams have ended: rows without a partner wait for that."""
+    """Return whether all results are out once the streams have ended: rows without a partner wait for it."""
     first, second = (stage.join for stage in pipeline.stages)
     assert first is not None
     assert second is not None

@@ -95,7 +95,7 @@ def test_rows_of_a_task_make_one_file_and_the_rest_passes(target: Target) -> Non
 
 
 def test_rows_that_are_only_published_go_into_no_table(target: Target) -> None:
-    """What is passed on has one schema in all batches of a task."""
+    """Rows that are passed on have one schema in all batches of a task."""
     files = DeltaFiles({channels.GROUPS: target.files(0)}, [channels.RESULTS])
     metrics = channels.METRICS, b'{"samples": {}}'
 

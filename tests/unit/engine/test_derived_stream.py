@@ -97,7 +97,7 @@ def test_a_range_of_customers_is_closed_in_all_buckets(tmp_path: Path) -> None:
 
 
 def test_the_end_of_a_stream_ends_its_join(tmp_path: Path) -> None:
-    """Whether it says so of its key or of another column, since each result has a row of it."""
+    """It may say so of its key or of another column, since each result has a row of it."""
     run = Run(two_stages(promised=PROMISED, served={"type": "full"}), tmp_path)
     run(*[row("tickets", 1, customer_id=number) for number in range(4)])
     found = run(told("payments", {"order_id": {"anything": True}}))

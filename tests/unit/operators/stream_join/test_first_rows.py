@@ -46,7 +46,7 @@ def first_rows(directory: Path, within: int | None, *, noted: bool) -> FirstRows
 
 
 def passing(rows: list[Row], within: int | None, *, noted: bool) -> list[bool]:
-    """Which rows pass, by the definition. Rows with the coordinates of the one before are of its record."""
+    """Return which rows pass, by the definition. Equal coordinates in a row mean the same record."""
     passed: dict[tuple[object, ...], Row] = {}
     found: dict[tuple[int, int], bool] = {}
     for row in rows:
