@@ -41,6 +41,7 @@ UNITS: dict[str, str] = {
     "lookup_waiting_time_seconds": "seconds",
     "lookup_cache_age_seconds": "seconds",
     "join_results_total": "results",
+    "join_null_key_rows_total": "results",
     "join_failed_pairs_total": "pairs",
     "join_inserted_rows_total": "rows",
     "join_dropped_rows_total": "rows",
