@@ -112,7 +112,8 @@ def test_killed_between_two_joins(broker: Broker, jars: list[Path], tmp_path: Pa
         return found
 
     job = start("first")
-    wait_for(lambda: (warehouse / "served").exists() and len(rows("served")) > 100, job)
+    served = str(warehouse / "served")
+    wait_for(lambda: DeltaTable.is_deltatable(served) and len(rows("served")) > 100, job)
     job.kill()
     start("second", "--available-now").wait_done(300)
 
