@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from endmark.pipeline import Pipeline
 from endmark.verify.session import Session
-from support.bucket_tasks import BucketTasks, Tables, pauses, total, upserted
+from support.bucket_tasks import BucketTasks, Located, Tables, pauses, total, upserted
 from support.cases import cases
 from support.hashable_rows import hashable_row
 from support.sizes import BUCKETS, MERGING
@@ -57,11 +57,10 @@ def hold_groups(pipeline: Pipeline, found: Tables) -> None:
     assert not any(row["final"] for row in found["running"])
 
 
-def hold(
-    data: st.DataObject, pipeline: Pipeline, records: list[Record], partitions: Mapping[str, int]
-) -> None:
-    """Run records and the ends of all streams in random batches; assert that the tables are those of SQL."""
-    located = locate([*records, *ends(pipeline, partitions)])
+def in_batches(
+    data: st.DataObject, pipeline: Pipeline, located: list[Located], partitions: Mapping[str, int]
+) -> Tables:
+    """Return all tables after records have come in random batches."""
     size = data.draw(st.integers(1, 20))
     with tempfile.TemporaryDirectory() as directory, data.draw(MERGING).limits():
         tasks = BucketTasks(
@@ -74,7 +73,15 @@ def hold(
             group_buckets=data.draw(BUCKETS),
         )
         batches = [located[at : at + size] for at in range(0, len(located), size)]
-        found = total([*map(tasks.batch, batches), *pauses(tasks)])
+        return total([*map(tasks.batch, batches), *pauses(tasks)])
+
+
+def hold(
+    data: st.DataObject, pipeline: Pipeline, records: list[Record], partitions: Mapping[str, int]
+) -> None:
+    """Run records and the ends of all streams in random batches; assert that the tables are those of SQL."""
+    located = locate([*records, *ends(pipeline, partitions)])
+    found = in_batches(data, pipeline, located, partitions)
     with Session() as session:
         session.run("SET threads = 1")
         expected = counted(Definition(session, pipeline, located, found).results())
@@ -125,19 +132,7 @@ def test_two_joins_equal_their_recomputation(data: st.DataObject) -> None:
     records: list[Record] = data.draw(two_stage_histories(pipeline, partitions))
     if data.draw(st.integers(0, 3)) == 0:
         records += ends(pipeline, partitions)
-    located = locate(records)
-    size = data.draw(st.integers(1, 20))
-    with tempfile.TemporaryDirectory() as directory, data.draw(MERGING).limits():
-        tasks = BucketTasks(
-            pipeline,
-            SELLERS,
-            partitions,
-            Path(directory),
-            buckets=data.draw(BUCKETS),
-            group_buckets=data.draw(BUCKETS),
-        )
-        batches = [located[at : at + size] for at in range(0, len(located), size)]
-        found = upserted(pipeline, total([*map(tasks.batch, batches), *pauses(tasks)]))
+    found = upserted(pipeline, in_batches(data, pipeline, locate(records), partitions))
     results = counted(found["results"])
     event(f"results without a ticket or an order: {any(None in key for key in results)}")
     with recomputed(pipeline, records, found, partitions) as session:

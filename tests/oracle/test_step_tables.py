@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from itertools import count
 from pathlib import Path
@@ -18,6 +17,7 @@ from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from support.bucket_tasks import BucketTasks, Tables, pauses, total
 from support.cases import cases
+from support.random_batches import STEP, in_random_batches
 from support.sizes import SIZES
 from support.verify_histories import histories, pipelines
 from support.verify_keys import KEY_KINDS, KeyKind
@@ -25,8 +25,6 @@ from support.verify_others import OTHERS
 from support.verify_recompute import recomputed, require_within, sellers_of
 from support.verify_steps import with_row_steps, with_steps
 from support.verify_world import PARTITIONS, Record, bid, close, item, locate, make_pipeline, raw
-
-STEP = 200_000  # microseconds, of the clock that tells when parked rows are due
 
 
 def with_tables(pipeline: Pipeline, *sources: str) -> Pipeline:
@@ -57,25 +55,7 @@ def test_step_tables_equal_their_recomputation(
     pipeline = with_all_tables(data.draw(with_row_steps(drawn)))
     sizes = data.draw(SIZES)
     records = data.draw(histories(keys, sizes.partitions, pipeline.streams))
-    size = data.draw(st.integers(1, 20))
-    clock = count(0, STEP)
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        patch.object(lookups, "_now", clock.__next__),
-        sizes.merging.limits(),
-    ):
-        tasks = BucketTasks(
-            pipeline,
-            sellers_of(pipeline),
-            sizes.partitions,
-            Path(directory),
-            full_batch=data.draw(st.sampled_from([None, 1, size])),
-            others=OTHERS,
-            buckets=sizes.buckets,
-        )
-        located = locate(records)
-        batches = [located[at : at + size] for at in range(0, len(located), size)]
-        found = total([*map(tasks.batch, batches), *pauses(tasks)])
+    found = total(in_random_batches(data, pipeline, records, sizes))
     with recomputed(pipeline, records, found, sizes.partitions) as session:
         require_within(session, pipeline)
 

@@ -30,6 +30,7 @@ from support.bucket_tasks import BucketTasks, Tables, pauses, total
 from support.cases import cases
 from support.forgetting import forgetting, without_forgotten_keys
 from support.kept_promises import broken_promises
+from support.random_batches import STEP, in_random_batches
 from support.sizes import SIZES
 from support.verify_histories import histories, pipelines, stamped
 from support.verify_keys import COMPOSITE, KEY_KINDS, LONG, KeyKind
@@ -54,7 +55,6 @@ TURNS = [
     Turn("steps.matched.memory", 1, "Ann"),
     Turn("steps.matched.memory", None, "Ann"),
 ]
-STEP = 200_000  # microseconds, of the clock that tells when parked rows are due
 
 
 @pytest.mark.parametrize("kind", [*JoinType, None])
@@ -69,26 +69,7 @@ def test_tables_equal_their_recomputation(kind: JoinType | None, data: st.DataOb
     for turn in data.draw(st.lists(st.sampled_from(TURNS), max_size=3)):
         place = data.draw(st.integers(0, len(records)))
         records.insert(place, Record(pipeline.control_topic, 0, turn.written()))
-    size = data.draw(st.integers(1, 20))
-    clock = count(0, STEP)
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        patch.object(lookups, "_now", clock.__next__),
-        sizes.merging.limits(),
-    ):
-        tasks = BucketTasks(
-            pipeline,
-            sellers_of(pipeline),
-            sizes.partitions,
-            Path(directory),
-            full_batch=data.draw(st.sampled_from([None, 1, size])),
-            others=OTHERS,
-            buckets=sizes.buckets,
-        )
-        located = locate(records)
-        batches = [located[at : at + size] for at in range(0, len(located), size)]
-        came = [*map(tasks.batch, batches), *pauses(tasks)]
-
+    came = in_random_batches(data, pipeline, records, sizes)
     assert list(broken_promises(pipeline, came)) == []
     with recomputed(pipeline, records, total(came), sizes.partitions) as session:
         require_within(session, pipeline)

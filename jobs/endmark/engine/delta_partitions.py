@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from endmark.state.keys import numbered
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -27,13 +29,7 @@ def codes(rows: pa.Table, columns: Sequence[str]) -> Ints:
 
     Nulls are equal to each other. The columns have no doubles and no arrays.
     """
-    found = np.zeros(rows.num_rows, np.int64)
-    for place, column in enumerate(columns):
-        encoded = rows.column(column).combine_chunks().dictionary_encode(null_encoding="encode")
-        found = found * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
-        if place:  # keep the numbers small, so that no product of many columns overflows
-            found = np.unique(found, return_inverse=True)[1]
-    return found
+    return numbered([rows.column(name).combine_chunks() for name in columns])
 
 
 def partitioned(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Values, pa.Table]]:

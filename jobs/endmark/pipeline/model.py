@@ -12,7 +12,7 @@ from endmark.pipeline.checks import require_sound
 from endmark.pipeline.fields import Model, Name, require_name
 from endmark.pipeline.flow import Flow, flow_of
 from endmark.pipeline.row_steps import checked
-from endmark.pipeline.sources import COORDINATES, Relation, Stream
+from endmark.pipeline.sources import Relation, Stream
 from endmark.pipeline.stage import Stage
 from endmark.pipeline.steps import (
     PUBLISHING,
@@ -362,16 +362,8 @@ class Pipeline(Model):
 
     def _behind(self, name: str) -> list[tuple[str, ColumnType]]:
         """Return the columns of the rows of a stream or of a step in front of its join."""
-        stream, steps = self.flow.way_to(name)
-        columns = [(f"{stream}_{column}", kind.required) for column, kind in self.row_columns(name).items()]
-        for lookup in (step.lookup for each in steps if isinstance(step := self.steps[each], LookupStep)):
-            relation = self.relations[lookup.relation]
-            columns += [
-                (f"{lookup.relation}_{column}", kind)
-                for column, kind in relation.columns.items()
-                if column not in relation.key
-            ]
-        return columns + [(f"{stream}_{column}", ColumnType.LONG) for column in COORDINATES]
+        stream, _ = self.flow.way_to(name)
+        return self.stage_of(stream).columns_behind(name)
 
     def pair_columns(self) -> dict[str, ColumnType]:
         """Return the columns that the `where` of the last join may name: those of its inputs, in order."""

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 from endmark.operators.stream_join.presets import PRESETS, Propagation
 from endmark.pipeline.sources import COORDINATES
-from endmark.pipeline.steps import JoinStep
+from endmark.pipeline.steps import JoinStep, LookupStep
 from endmark.types import ColumnType, JoinType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import timedelta
 
     from endmark.pipeline.flow import StageSteps
     from endmark.pipeline.model import Pipeline
+    from endmark.pipeline.steps import Lookup
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,11 +247,7 @@ class Stage:
         """
         if self.earlier is not None and given == self.derived:
             return self.earlier.columns
-        own = self.pipeline.stream_columns(given).items()
-        return [
-            *((f"{given}_{name}", kind.required) for name, kind in own),
-            *((f"{given}_{name}", ColumnType.LONG) for name in COORDINATES),
-        ]
+        return _of_stream(given, self.pipeline.stream_columns(given))
 
     def columns_of(self, given: str) -> list[tuple[str, ColumnType]]:
         """Return the columns of an input behind its lookups, named as in results. A name may stand twice.
@@ -261,12 +258,21 @@ class Stage:
         """
         found = self.arriving(given)
         at = len(found) if given == self.derived else len(found) - len(COORDINATES)
-        for lookup in self.pipeline.lookups_of(given):
-            added = self._added(lookup.relation).items()
-            columns = [(f"{lookup.relation}_{name}", kind) for name, kind in added]
-            found[at:at] = columns
-            at += len(columns)
-        return found
+        return [*found[:at], *self._found_by(self.pipeline.lookups_of(given)), *found[at:]]
+
+    def columns_behind(self, name: str) -> list[tuple[str, ColumnType]]:
+        """Return the columns of rows of a stream, or of a step on its way, in the order of `columns_of`."""
+        stream, way = self.pipeline.flow.way_to(name)
+        steps = (self.pipeline.steps[each] for each in way)
+        lookups = [step.lookup for step in steps if isinstance(step, LookupStep)]
+        own = _of_stream(stream, self.pipeline.row_columns(name))
+        at = len(own) - len(COORDINATES)
+        return [*own[:at], *self._found_by(lookups), *own[at:]]
+
+    def _found_by(self, lookups: Sequence[Lookup]) -> list[tuple[str, ColumnType]]:
+        """Return the columns that lookups add, named as in results."""
+        relations = [lookup.relation for lookup in lookups]
+        return [(f"{each}_{name}", kind) for each in relations for name, kind in self._added(each).items()]
 
     def _added(self, relation: str) -> dict[str, ColumnType]:
         """Return the columns of a relation that a lookup adds to rows."""
@@ -345,3 +351,11 @@ class Stage:
             if restricted:
                 found[stream] = restricted
         return found
+
+
+def _of_stream(stream: str, columns: Mapping[str, ColumnType]) -> list[tuple[str, ColumnType]]:
+    """Return the columns of a stream's rows by their names in results, then the record's coordinates."""
+    return [
+        *((f"{stream}_{name}", kind.required) for name, kind in columns.items()),
+        *((f"{stream}_{name}", ColumnType.LONG) for name in COORDINATES),
+    ]

@@ -76,10 +76,8 @@ def run_job(
         published = output_topics(pipeline, options.bootstrap, app_id)
         checkpoint.pin(options.checkpoint, checkpoint.settings(pipeline, options.buckets))
         tables = targets(pipeline, options.warehouse.resolve())
-        by_name, batch = (
-            {table.path.name: table for table in tables},
-            checkpoint.next_batch(options.checkpoint),
-        )
+        by_name = {table.path.name: table for table in tables}
+        batch = checkpoint.next_batch(options.checkpoint)
         prepare(by_name, app_id, options.checkpoint, batch)
         checkpoint.stop_others(options.checkpoint, by_name, batch)
         with closing(OpsDatabase(options.ops_url)) as ops:

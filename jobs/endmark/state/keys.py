@@ -184,6 +184,20 @@ def nulls(batch: pa.RecordBatch, columns: Sequence[str]) -> Bools:
     return found
 
 
+def numbered(columns: Sequence[pa.Array]) -> Ints:
+    """Return a number from 0 on for each row, so that rows are equal in all columns if their numbers are.
+
+    Nulls are equal to each other. There is at least one column, and none of doubles or arrays.
+    """
+    found = np.zeros(len(columns[0]), np.int64)
+    for place, column in enumerate(columns):
+        encoded = column.dictionary_encode(null_encoding="encode")
+        found = found * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
+        if place:  # keep the numbers small, so that no product of many columns overflows
+            found = np.unique(found, return_inverse=True)[1]
+    return found
+
+
 def bucket_of(codes: Ints, buckets: int) -> Ints:
     """Return the number of the bucket that each key belongs to, among some number of buckets.
 

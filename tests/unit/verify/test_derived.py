@@ -1,4 +1,4 @@
-"""What `verify` expects of a join whose rows go on into a join on another key, by hand."""
+"""Small histories by hand: the rows of a join go on into a join on another key, as `verify` expects."""
 
 from __future__ import annotations
 

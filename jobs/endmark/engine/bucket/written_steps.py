@@ -16,8 +16,8 @@ from endmark.engine.streams import arrow_schema
 from endmark.operators.lookup.gate import MISSED
 from endmark.pipeline import COORDINATES
 from endmark.pipeline.tables import step_of
-from endmark.state import codec
-from endmark.state.segment import int64
+from endmark.state import codec, search
+from endmark.state.segment import int64, taken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,8 +76,7 @@ class WrittenStep:
     def _records(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return one row of each record. Lookups may have made several rows of a record."""
         places = [int64(rows.column(f"{self.stream}_{name}")) for name in COORDINATES]
-        _, first = np.unique(places, axis=1, return_index=True)
-        return rows if len(first) == rows.num_rows else rows.take(pa.array(np.sort(first)))
+        return taken(rows, search.firsts(places))
 
 
 def written_steps(

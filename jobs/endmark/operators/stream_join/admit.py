@@ -11,7 +11,7 @@ import pyarrow as pa
 from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.closed_keys import LATER, known_offsets
 from endmark.operators.stream_join.side import NEVER
-from endmark.state import codec
+from endmark.state import codec, search
 from endmark.state.segment import Segment, int64
 
 if TYPE_CHECKING:
@@ -123,8 +123,7 @@ def _records(side: SideState, rows: pa.RecordBatch) -> pa.RecordBatch:
     if side.spec.partition is None or side.spec.offset is None:
         return rows
     places = [int64(rows.column(name)) for name in (side.spec.partition, side.spec.offset)]
-    _, first = np.unique(places, axis=1, return_index=True)
-    return rows.take(pa.array(np.sort(first)))
+    return rows.take(pa.array(search.firsts(places)))
 
 
 def _closed_by_rows(side: SideState, batch: StreamBatch) -> StreamBatch:

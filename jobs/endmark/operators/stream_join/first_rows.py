@@ -20,13 +20,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from endmark.state.keys import KeySpec
+from endmark.state.keys import KeySpec, numbered
 from endmark.state.segment import int64
 from endmark.state.segment_list import SegmentList, SegmentRows, kill
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from endmark.operators.stream_join.key_promises import KeyPromises
     from endmark.state.keys import Keys
     from endmark.state.search import Bools, Ints
@@ -89,7 +87,7 @@ class FirstRows:
         """
         names = [*self._value.columns, _PARTITION, _OFFSET, _TIME]
         rows = pa.record_batch([rows.column(name) for name in self._named], names=names)
-        groups = _groups([rows.column(name) for name in (*self._value.columns, _PARTITION)])
+        groups = numbered([rows.column(name) for name in (*self._value.columns, _PARTITION)])
         offsets = int64(rows.column(_OFFSET))
         order = np.lexsort((offsets, groups))
         groups, offsets = groups[order], offsets[order]
@@ -152,15 +150,6 @@ class FirstRows:
             own = int64(segment.batch.column(_PARTITION))[j] == partitions[i]
             found.append((segment, i[own], j[own]))
         return found
-
-
-def _groups(columns: Sequence[pa.Array]) -> Ints:
-    """Return a number from 0 on for each row. Rows that are equal in all columns have the same one."""
-    groups = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        indices = column.dictionary_encode("encode").indices.to_numpy().astype(np.int64)
-        _, groups = np.unique(groups * (int(indices.max()) + 1) + indices, return_inverse=True)
-    return groups
 
 
 def _passing(groups: Ints, times: Ints, last: Ints, within: int) -> Bools:
