@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import duckdb
@@ -25,18 +26,24 @@ steps AS (
     SELECT side, batch, max(max(microseconds)) OVER (PARTITION BY side ORDER BY batch) AS microseconds
     FROM elements WHERE NOT closes GROUP BY side, batch
 ),
-closed AS (
-    SELECT elements.number, closings.batch FROM elements JOIN bounds USING (side) JOIN closings
-    ON bounds.closed AND closings.side <> elements.side AND closings.key = elements.key
+events AS (
+    SELECT elements.number, needs.bound, needs.other, closings.batch
+    FROM elements JOIN needs USING (side) LEFT JOIN closings
+    ON closings.side = needs.other AND closings.key = elements.key
+    WHERE needs.span IS NULL
+    UNION ALL
+    SELECT elements.number, needs.bound, needs.other, min(steps.batch)
+    FROM elements JOIN needs USING (side) LEFT JOIN steps
+    ON steps.side = needs.other AND steps.microseconds > elements.microseconds + needs.span
+    WHERE needs.span IS NOT NULL GROUP BY ALL
 ),
-past AS (
-    SELECT elements.number, min(steps.batch) AS batch FROM elements JOIN bounds USING (side) JOIN steps
-    ON steps.side <> elements.side AND steps.microseconds > elements.microseconds + bounds.span
-    GROUP BY elements.number
+ended AS (
+    SELECT number, max(batch) AS batch FROM events GROUP BY number, bound HAVING count(batch) = count(*)
 ),
 lives AS (
-    SELECT elements.batch AS first, least(closed.batch, past.batch) AS gone FROM elements
-    LEFT JOIN closed USING (number) LEFT JOIN past USING (number) WHERE NOT elements.closes
+    SELECT elements.batch AS first, min(ended.batch) AS gone
+    FROM elements LEFT JOIN ended USING (number) WHERE NOT elements.closes
+    GROUP BY elements.number, elements.batch
 )
 SELECT
     (SELECT count(*) FROM lives WHERE first <= batches.batch),
@@ -45,8 +52,16 @@ FROM range(?) AS batches(batch) ORDER BY batches.batch
 """
 
 
-def recomputed(batches: list[list[Element]], bounds: tuple[State, State]) -> tuple[list[int], list[int]]:
-    """After each batch: rows that arrived, and those that no bound has ended."""
+def recomputed(
+    batches: list[list[Element]], sides: Sequence[str], bounds: Sequence[State]
+) -> tuple[list[int], list[int]]:
+    """Return two counts after each batch: rows that arrived, and rows that none of their bounds has ended.
+
+    Args:
+        batches: the input.
+        sides: the name of each side.
+        bounds: the state of each side, with its bounds.
+    """
     numbered = [(number, each) for number, batch in enumerate(batches) for each in batch]
     elements = pa.table(
         {
@@ -55,15 +70,16 @@ def recomputed(batches: list[list[Element]], bounds: tuple[State, State]) -> tup
             **{name: [getattr(each, name) for _, each in numbered] for name in Element._fields},
         }
     )
-    windows = [
-        [b.window_seconds for b in state.bounded_by if b.window_seconds is not None] for state in bounds
-    ]
     with duckdb.connect() as connection:
         connection.register("elements", elements)
-        connection.execute("CREATE TABLE bounds (side BIGINT, closed BOOLEAN, span BIGINT)")
+        connection.execute("CREATE TABLE needs (side BIGINT, bound BIGINT, other BIGINT, span BIGINT)")
         for side, state in enumerate(bounds):
-            closed = any(bound.closed_by for bound in state.bounded_by)
-            window = round(1_000_000 * min(windows[side])) if windows[side] else None
-            connection.execute("INSERT INTO bounds VALUES (?, ?, ?)", [side, closed, window])
+            for number, bound in enumerate(state.bounded_by):
+                needs = [(sides.index(other), None) for other in bound.closed_by]
+                if bound.window_seconds is not None:
+                    span = round(1_000_000 * bound.window_seconds)
+                    needs += [(sides.index(other), span) for other in bound.progress_of]
+                for need in needs:
+                    connection.execute("INSERT INTO needs VALUES (?, ?, ?, ?)", [side, number, *need])
         found = connection.execute(_ALLOWED, [len(batches)]).fetchall()
     return [arrived for arrived, _ in found], [allowed for _, allowed in found]

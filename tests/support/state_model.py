@@ -20,7 +20,7 @@ from endmark.planning.stream_join_model import Prediction, Setup, Side, Times, p
 from endmark_feed.papers.event import GAP_SECONDS
 from endmark_feed.papers.names import parse_workload
 from support.state_allowed import Element
-from support.state_bounds import SIDES, Bench, Streams
+from support.state_bounds import Bench, Streams
 
 HORIZON = 10  # later keys that a row may have
 ROW_BYTES = 40
@@ -48,7 +48,7 @@ class Setting:
         """Return the two streams, each of about so many rows."""
         workload = parse_workload(f"punct-asc-{self.interval}-{self.match}", rows // self.interval, HORIZON)
         window = None if self.window is None else timedelta(seconds=self.window)
-        return Streams(workload, workload, window=window)
+        return Streams((workload, workload), window=window)
 
 
 @dataclass(frozen=True)
@@ -193,10 +193,10 @@ def _measure(setting: Setting, streams: Streams, batches: _Batches) -> Measured:
     with tempfile.TemporaryDirectory() as directory:
         bench = Bench(streams.pipeline(setting.preset, setting.purge_every), Path(directory))
         for end, batch in zip(batches.ends, batches.batches, strict=True):
-            join = bench.join(*(bench.input(side, batch) for side in range(2)))
+            join = bench.join(bench.inputs(batch))
             counts = join.output.counts
             rows.append(join.left.rows.rows + join.right.rows.rows)
-            purged.append(sum(counts["join_purged_rows_total", side] for side in SIDES))
+            purged.append(sum(counts["join_purged_rows_total", side] for side in streams.sides))
             keys = [] if join.output.announced is None else join.output.announced.column("key").to_pylist()
             delays.append([end - min(left[key], right[key]) for key in keys])
     middle = batches.middle
