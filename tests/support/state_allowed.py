@@ -75,7 +75,9 @@ def recomputed(
         connection.execute("CREATE TABLE needs (side BIGINT, bound BIGINT, other BIGINT, span BIGINT)")
         for side, state in enumerate(bounds):
             for number, bound in enumerate(state.bounded_by):
-                needs = [(sides.index(other), None) for other in bound.closed_by]
+                needs: list[tuple[int, int | None]] = [
+                    (sides.index(other), None) for other in bound.closed_by
+                ]
                 if bound.window_seconds is not None:
                     span = round(1_000_000 * bound.window_seconds)
                     needs += [(sides.index(other), span) for other in bound.progress_of]

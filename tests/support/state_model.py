@@ -195,7 +195,7 @@ def _measure(setting: Setting, streams: Streams, batches: _Batches) -> Measured:
         for end, batch in zip(batches.ends, batches.batches, strict=True):
             join = bench.join(bench.inputs(batch))
             counts = join.output.counts
-            rows.append(join.left.rows.rows + join.right.rows.rows)
+            rows.append(sum(side.rows.rows for side in join.sides))
             purged.append(sum(counts["join_purged_rows_total", side] for side in streams.sides))
             keys = [] if join.output.announced is None else join.output.announced.column("key").to_pylist()
             delays.append([end - min(left[key], right[key]) for key in keys])
