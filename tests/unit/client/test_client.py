@@ -25,7 +25,7 @@ from endmark.types import ColumnType
 from endmark.wire.json_records import JsonParser
 from endmark_feed.producer import create_topics
 
-README = (Path(__file__).parents[3] / "README.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "producers.md").read_text()
 PARTITIONS = 4
 COLUMNS = {
     "house": "string",
@@ -232,8 +232,8 @@ def test_a_record_that_is_not_taken_is_an_error(broker: Broker) -> None:
         sent.send("client-large", 0, None, b"x" * 5_000_000)
 
 
-def test_the_readme_says_how(broker: Broker) -> None:
-    [text] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+def test_the_page_for_producers_says_how(broker: Broker) -> None:
+    [text] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     create_topics(broker.bootstrap, {"client-readme": PARTITIONS})
     text = text.replace("localhost:9092", broker.bootstrap).replace('"bids"', '"client-readme"')
     exec(text, {})  # noqa: S102

@@ -18,5 +18,5 @@ def test_a_function_has_a_class_and_a_row_in_the_docs(name: str) -> None:
     assert f"| `{name}` | {FUNCTIONS[name].doc} |\n" in (ROOT / "docs" / "semantics.md").read_text()
 
 
-def test_the_readme_names_all() -> None:
-    assert f"# {', '.join(FUNCTIONS)}\n" in (ROOT / "README.md").read_text()
+def test_the_page_of_the_pipeline_file_names_all() -> None:
+    assert f"# {', '.join(FUNCTIONS)}\n" in (ROOT / "docs" / "pipeline-file.md").read_text()

@@ -1,28 +1,30 @@
-"""What the README shows of a pipeline is one; what the runbook says of alerts is all of them."""
+"""The pipelines in README and docs are valid, and the runbook knows every alert."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 
 from endmark.pipeline.boundedness import states
 from endmark.pipeline.file import load
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
 
 
-def test_the_pipeline_is_valid_and_bounded_as_said(tmp_path: Path) -> None:
-    [text] = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
+@pytest.mark.parametrize("page", ["README.md", "docs/pipeline-file.md"])
+def test_a_page_has_a_valid_pipeline_and_its_bound(page: str, tmp_path: Path) -> None:
+    text = (ROOT / page).read_text()
+    [pipeline_file] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     file = tmp_path / "orders.yaml"
-    file.write_text(text)
+    file.write_text(pipeline_file)
 
     pipeline = load(file, {"ENDMARK_RELATION_URL": "sqlite:///customers.db"})
 
-    [said] = re.findall(r"```\n(orders rows: .*)\n```", README)
-    assert said in [str(state) for state in states(pipeline)]
+    [bound] = re.findall(r"```\n(orders rows: .*)\n```", text)
+    assert bound in [str(state) for state in states(pipeline)]
 
 
 def test_the_runbook_knows_every_alert() -> None:
