@@ -248,6 +248,14 @@ schemas: $(READY) ## Write schemas/*.json from the models
 	$(BIN)/python -m endmark.pipeline > schemas/pipeline.v1.json
 	$(BIN)/python -m endmark.punctuation.json_shape > schemas/punctuation.v1.json
 
+.PHONY: references
+references: $(READY) ## Write the reference pages of docs/ from the code
+	$(BIN)/python infra/docs/references.py
+
+.PHONY: site
+site: $(READY) ## Build the docs site in var/docs/site; a broken link is an error
+	$(BIN)/python infra/docs/build_site.py
+
 .PHONY: papers
 papers: $(READY) ## The papers' experiments and figures; writes docs/operators (ARGS="mj-8 pw-9": these figures)
 	$(if $(ARGS),,$(BIN)/python -m endmark_papers experiments --json > docs/operators/results.json)

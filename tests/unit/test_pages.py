@@ -1,8 +1,11 @@
-"""The pipelines in README and docs are valid, and the runbook knows every alert."""
+"""README and docs: pipelines are valid, references are up to date, links work, and every alert is known."""
 
 from __future__ import annotations
 
 import re
+import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,3 +35,22 @@ def test_the_runbook_knows_every_alert() -> None:
     alerts = [rule["alert"] for group in groups for rule in group["rules"]]
     named = re.findall(r"^\| (Endmark\w+) \|", (ROOT / "docs/runbook.md").read_text(), re.MULTILINE)
     assert named == alerts
+
+
+@pytest.mark.parametrize("page", ["pipeline-fields.md", "metrics.md", "command-options.md"])
+def test_a_reference_is_what_the_code_says(page: str) -> None:
+    pages = runpy.run_path(str(ROOT / "infra/docs/references.py"))["PAGES"]
+    assert (ROOT / "docs" / page).read_text() == pages[page]()
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "infra/docs").glob("*.yaml")), ids=lambda file: file.name)
+def test_the_examples_of_fields_are_valid(file: Path) -> None:
+    load(file, {"ENDMARK_RELATION_URL": "sqlite:///carriers.db"})
+
+
+def test_all_links_of_the_docs_site_work() -> None:
+    built = subprocess.run(
+        [sys.executable, "infra/docs/build_site.py"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    assert (ROOT / "var/docs/site/index.html").exists()
