@@ -90,7 +90,7 @@ def graphs(draw: st.DrawFn, url: str = "sqlite://", *, parking: bool = True) -> 
         if stage.join is not None:
             joined = document["steps"][str(stage.steps.join)] | {"where": draw(_conditions(stage))}
             document = _if_valid(document, {"steps": {str(stage.steps.join): joined}})
-    document, results = draw(_behind_joins(document, results))
+    document, results = draw(behind_joins(document, results))
     if draw(st.integers(0, 5)) < 5:
         document = draw(_grouped(document, require(document), results))
     if draw(st.integers(0, 3)) == 0:
@@ -402,7 +402,7 @@ def _conditions(draw: st.DrawFn, stage: Stage) -> str | None:
 
 
 @st.composite
-def _behind_joins(draw: st.DrawFn, document: Document, results: str) -> tuple[Document, str]:
+def behind_joins(draw: st.DrawFn, document: Document, results: str) -> tuple[Document, str]:
     """The document with row steps behind its joins, and the last step of it."""
     for number, stage in enumerate(require(document).stages):
         end = str(stage.steps.join)
@@ -465,7 +465,9 @@ def _inserted(document: Document, behind: str, name: str, step: Document) -> Doc
         return taker | {"join": [after(given) for given in taker["join"]], "window": window}
 
     steps = {each: rewired(taker) for each, taker in document["steps"].items()}
-    tables = {each: table | {"from": after(table["from"])} for each, table in document["tables"].items()}
+    tables = {
+        each: table | {"from": after(table["from"] or each)} for each, table in document["tables"].items()
+    }
     return document | {"steps": {**steps, name: {"from": behind, **step}}, "tables": tables}
 
 

@@ -351,7 +351,11 @@ def _check_measure(pipeline: Pipeline, field: str, measure: Measure, reference: 
     except ValueError as error:
         raise ValueError(f"{field}: {error}") from error
     stage = next((stage for stage in pipeline.stages if stage.steps.join == origin), None)
-    if stage is not None and FUNCTIONS[measure.function].by_place and stage.inputs[0] not in stage.present_inputs:
+    if (
+        stage is not None
+        and FUNCTIONS[measure.function].by_place
+        and stage.inputs[0] not in stage.present_inputs
+    ):
         raise ValueError(
             f"{field}: {measure.function} goes by the event time of {stage.inputs[0]}, which results of "
             f"{origin} may lack; write min or max, or another {stage.place}.type"

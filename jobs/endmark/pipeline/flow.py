@@ -130,7 +130,10 @@ def _stages(streams: Collection[str], steps: Mapping[str, Step], results: str) -
             f"a join, since stages form a line; join their streams one after the other"
         )
     before = _stages(streams, steps, *earlier.values()) if earlier else ()
-    return (*before, StageSteps(paths, join, behind) if isinstance(top, JoinStep) else StageSteps(paths, None))
+    return (
+        *before,
+        StageSteps(paths, join, behind) if isinstance(top, JoinStep) else StageSteps(paths, None),
+    )
 
 
 def _join_of(steps: Mapping[str, Step], name: str) -> tuple[str, tuple[str, ...]]:

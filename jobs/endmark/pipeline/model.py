@@ -450,14 +450,14 @@ class Pipeline(Model):
         """The columns that results may have, by the stream, relation or join that they come from."""
         found = {name: self.stream_columns(name) for name in self.streams}
         found |= {name: dict(relation.columns) for name, relation in self.relations.items()}
-        found |= {str(stage.steps.join): derived for stage in self.stages if (derived := stage.derived_columns)}
+        found |= {
+            str(stage.steps.join): derived for stage in self.stages if (derived := stage.derived_columns)
+        }
         lost = {column for stage in self.stages for column in stage.lost}
         if not lost:
             return found
         return {
-            origin: {
-                name: kind for name, kind in columns.items() if self._asked(origin, name) not in lost
-            }
+            origin: {name: kind for name, kind in columns.items() if self._asked(origin, name) not in lost}
             for origin, columns in found.items()
         }
 

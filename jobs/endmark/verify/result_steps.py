@@ -22,13 +22,14 @@ def step_results(session: Session, stage: Stage) -> None:
     if not stage.row_steps:
         return
     joined = [column for column, _ in stage.joined_columns]
-    for results, table in (("expected_results", "joined_results"), ("uncertain_results", "uncertain_joined_results")):
+    for results, table in (
+        ("expected_results", "joined_results"),
+        ("uncertain_results", "uncertain_joined_results"),
+    ):
         session.run("ALTER TABLE $results RENAME TO $table", results=results, table=table)
         arriving = rows_behind(session, stage.row_steps, table, joined)
         derived = {column for step in stage.row_steps for column in step.derived}
-        columns = [
-            f"{'s' if column in derived else 't'}.{name(column)}" for column, _ in stage.columns
-        ]
+        columns = [f"{'s' if column in derived else 't'}.{name(column)}" for column, _ in stage.columns]
         session.run_on(
             arriving, _BEHIND, results=results, table=table, columns=", ".join(columns), joined=names(joined)
         )

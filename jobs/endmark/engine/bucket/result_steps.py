@@ -76,7 +76,9 @@ class ResultSteps:
     def _note(self, field: str, failed: list[Failure], results: pa.RecordBatch) -> None:
         """Count the results on which an expression has failed; the first one stands for all of them."""
         first = failed[0]
-        self._failures.setdefault(field, Failures(field)).add(len(failed), first.why, self._places(results, first.at))
+        self._failures.setdefault(field, Failures(field)).add(
+            len(failed), first.why, self._places(results, first.at)
+        )
         step = field.split(".")[1]
         self.samples[sample("failed_results_total", step=step)] += len(failed)
 

@@ -200,6 +200,8 @@ class BucketTask:
             if self._behind is not None:
                 with self._profile.phase("step"):
                     result = self._behind.through(joined)
+                if not result.num_rows:
+                    continue
             if self._plan.shows_results:
                 with self._profile.phase("emit"):
                     shown = codec.encode(result) if self._plan.packs_results else result
