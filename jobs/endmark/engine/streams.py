@@ -206,8 +206,7 @@ def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
     """Return the arguments of a measure that describe its input column."""
     if measure.column is None:
         return {"column": None}
-    given = pipeline.stream_of(pipeline.resolved(measure.column)[0])
-    stream = pipeline.stage_of(given).timed_by(given)
+    stream = pipeline.timed_by(pipeline.resolved(measure.column)[0])
     place = (f"{stream}_{name}" for name in (pipeline.streams[stream].event_time.column, *COORDINATES))
     return {
         "column": pipeline.result_column(measure.column),

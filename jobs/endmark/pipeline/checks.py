@@ -8,6 +8,7 @@ from endmark.domain import Domain
 from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline.asked import asked
 from endmark.pipeline.fields import require_column, require_key_column, require_name
+from endmark.pipeline.measures import FUNCTIONS
 from endmark.pipeline.tables import RESERVED, is_latest_role, require_layout
 from endmark.pipeline.upserted_rows import require_replaceable
 from endmark.pipeline.written_steps import require_written
@@ -130,6 +131,11 @@ def _check_relations(pipeline: Pipeline) -> None:
     for name in pipeline.relations:
         if name in pipeline.streams:
             raise ValueError(f"relations.{name}: a stream has this name, too; rename one of them")
+        if any(name == stage.steps.join and stage.steps.behind for stage in pipeline.stages):
+            raise ValueError(
+                f"relations.{name}: a join has this name, too, and columns that row steps behind it derive; "
+                "rename one of them"
+            )
         if name not in looked_up:
             raise ValueError(f"relations.{name}: no lookup asks it; leave it out")
         if looked_up.count(name) > 1:
@@ -339,11 +345,21 @@ def _require_column(pipeline: Pipeline, reference: str, field: str) -> tuple[str
 
 
 def _check_measure(pipeline: Pipeline, field: str, measure: Measure, reference: str) -> None:
-    _require_column(pipeline, reference, field)
+    origin, _ = _require_column(pipeline, reference, field)
     try:
         measure.kind(pipeline.type_of(reference))
     except ValueError as error:
         raise ValueError(f"{field}: {error}") from error
+    stage = next((stage for stage in pipeline.stages if stage.steps.join == origin), None)
+    if (
+        stage is not None
+        and FUNCTIONS[measure.function].by_place
+        and stage.inputs[0] not in stage.present_inputs
+    ):
+        raise ValueError(
+            f"{field}: {measure.function} goes by the event time of {stage.inputs[0]}, which results of "
+            f"{origin} may lack; write min or max, or another {stage.place}.type"
+        )
 
 
 def _check_names(pipeline: Pipeline) -> None:

@@ -97,7 +97,7 @@ class Pipeline(Model):
         require_name({**self.steps, **self.streams}, source, field, "steps or streams")
         if source == flow.aggregate:
             return "groups" if table.mode == "append" else "running"
-        if table.mode == "upsert" and source != flow.join:
+        if table.mode == "upsert" and flow.stands_before_joins(source):
             return latest_role(source)
         if table.mode != "append":
             raise ValueError(
@@ -447,5 +447,28 @@ class Pipeline(Model):
 
     @property
     def origins(self) -> dict[str, dict[str, ColumnType]]:
-        streams = {name: self.stream_columns(name) for name in self.streams}
-        return streams | {name: relation.columns for name, relation in self.relations.items()}
+        """The columns that results may have, by the stream, relation or join that they come from."""
+        found = {name: self.stream_columns(name) for name in self.streams}
+        found |= {name: dict(relation.columns) for name, relation in self.relations.items()}
+        found |= {
+            str(stage.steps.join): derived for stage in self.stages if (derived := stage.derived_columns)
+        }
+        lost = {column for stage in self.stages for column in stage.lost}
+        if not lost:
+            return found
+        return {
+            origin: {name: kind for name, kind in columns.items() if self._asked(origin, name) not in lost}
+            for origin, columns in found.items()
+        }
+
+    def timed_by(self, origin: str) -> str:
+        """Return the stream whose event time and coordinates are those of rows from a stream or relation.
+
+        Args:
+            origin: a stream, a relation, or a join for the columns that row steps behind it derive.
+        """
+        for stage in self.stages:
+            if origin == stage.steps.join:
+                return stage.timed_by(stage.inputs[0])
+        given = self.stream_of(origin)
+        return self.stage_of(given).timed_by(given)

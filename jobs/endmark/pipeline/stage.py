@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from endmark.operators.stream_join.presets import PRESETS, Propagation
+from endmark.pipeline.result_steps import SteppedResults, stepped_results
 from endmark.pipeline.sources import COORDINATES
-from endmark.pipeline.steps import JoinStep, LookupStep
+from endmark.pipeline.steps import JoinStep, LookupStep, RowStep
 from endmark.types import ColumnType, JoinType
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from endmark.pipeline.flow import StageSteps
     from endmark.pipeline.model import Pipeline
     from endmark.pipeline.steps import Lookup
+    from endmark.row_steps import RowStep as CheckedRowStep
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,8 +283,56 @@ class Stage:
 
     @property
     def columns(self) -> list[tuple[str, ColumnType]]:
-        """The columns of results. A name may stand twice."""
+        """The columns of results, behind the row steps of the join. A name may stand twice."""
+        return list(self._stepped.columns)
+
+    @property
+    def joined_columns(self) -> list[tuple[str, ColumnType]]:
+        """The columns of results in front of the row steps of the join. A name may stand twice."""
         return [column for given in self.shown_inputs for column in self.columns_of(given)]
+
+    @property
+    def row_steps(self) -> tuple[CheckedRowStep, ...]:
+        """The row steps behind the join, over columns named as in results.
+
+        Raises:
+            ConfigError: one of them is wrong.
+        """
+        return self._stepped.steps
+
+    @property
+    def derived_columns(self) -> dict[str, ColumnType]:
+        """The columns that row steps behind the join derive and keep. They come from the join."""
+        return dict(self._stepped.origins.get(str(self.steps.join), {})) if self.steps.behind else {}
+
+    @property
+    def _stepped(self) -> SteppedResults:
+        steps = ((name, self.pipeline.steps[name]) for name in self.steps.behind)
+        rows = {name: step for name, step in steps if isinstance(step, RowStep)}
+        origins = self._origins(self.shown_inputs)
+        return stepped_results(
+            str(self.steps.join),
+            () if self.join is None else self.join.on,
+            self.joined_columns,
+            origins,
+            rows,
+            self._staying if rows else {},
+        )
+
+    @property
+    def _staying(self) -> dict[str, str]:
+        """Why row steps behind the join cannot lose a column, by its name in results."""
+        found = {}
+        for stream in self.shown:
+            declared = self.pipeline.streams[stream]
+            rule = declared.closes.on if declared.closes else ()
+            found |= {f"{stream}_{name}": f"in streams.{stream}.closes.on" for name in rule}
+            punctuated = f"in streams.{stream}.punctuated_on"
+            found |= {f"{stream}_{name}": punctuated for name in declared.punctuated_on}
+            found[f"{stream}_{declared.event_time.column}"] = "an event time"
+        for given in self.shown_inputs:
+            found |= dict.fromkeys(self.key_columns(given), f"in {self.key_place[0]}")
+        return found
 
     @property
     def pair_columns(self) -> dict[str, ColumnType]:
@@ -297,8 +347,18 @@ class Stage:
 
     @property
     def origins(self) -> dict[str, dict[str, ColumnType]]:
-        """The columns of results, by the stream or relation that they come from."""
-        return self._origins(self.shown_inputs)
+        """The columns of results, by the stream, relation or join that they come from."""
+        return {origin: dict(columns) for origin, columns in self._stepped.origins.items()}
+
+    @property
+    def lost(self) -> set[tuple[str, str]]:
+        """The columns that row steps behind the join lose, each with its origin."""
+        before, behind = self._origins(self.shown_inputs), self.origins
+        return {
+            (origin, column)
+            for origin, columns in before.items()
+            for column in columns.keys() - behind[origin].keys()
+        }
 
     @property
     def hidden(self) -> dict[str, dict[str, ColumnType]]:

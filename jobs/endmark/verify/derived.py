@@ -40,6 +40,7 @@ _NAMED = 'CREATE TABLE $named AS SELECT $named_key, 0 AS "partition" FROM $rows 
 _USED_UP = (
     "expected_results",
     "uncertain_results",
+    "joined_results",
     "candidates",
     "candidates_kept",
     "final",

@@ -25,6 +25,7 @@ from endmark.verify.closed_keys import wider_columns, within
 from endmark.verify.final_keys import announces, waiting_rows
 from endmark.verify.idle_partitions import is_uncertain
 from endmark.verify.join_sides import join_sides, key_column, microseconds, spelled, stream_names
+from endmark.verify.result_steps import joined_results
 from endmark.verify.session import Session, fill, name, names, text
 from endmark.verify.spans import Span, spans_of, written
 
@@ -238,7 +239,7 @@ def live_rows(stage: Stage, stream: str, reached: str) -> str:
     """
     known = stream_names(stage.pipeline, stream)
     semi = stage.shown != stage.sides
-    spent = fill('EXISTS (FROM expected_results e WHERE e.$row = r."#rowid")', **known)
+    spent = fill('EXISTS (FROM $made e WHERE e.$row = r."#rowid")', made=joined_results(stage), **known)
     return fill(
         _LIVE,
         waiting=waiting_rows(stream, reached),

@@ -48,7 +48,7 @@ def load_relations(session: Session, pipeline: Pipeline) -> None:
     """Make `relation_<relation>` for each lookup.
 
     The table has R's columns as `<relation>_<column>`. It has the rows whose keys `rows_<stream>` has, or the
-    relations by whose columns R is asked. If a key has columns of several of them, any values go together.
+    relations by whose columns R is asked, or all rows if a row step behind a join derives these columns. If a key has columns of several of them, any values go together.
 
     Raises:
         MissingPartError: the database or the table cannot be read.
@@ -86,6 +86,8 @@ def _asked(session: Session, pipeline: Pipeline, lookup: Lookup) -> str:
     """Make tables of the values by which R is asked; return joins that keep the rows with these values."""
     joins = []
     for origin in sorted({column.origin for column in pipeline.asked_by(lookup).key}):
+        if origin not in {**pipeline.relations, **pipeline.streams}:
+            continue  # a row step behind a join derives the column, of which no value is known yet
         rows = f"relation_{origin}" if origin in pipeline.relations else f"rows_{origin}"
         pairs = [
             (name(column.in_results), name(f"{lookup.relation}_{theirs}"))

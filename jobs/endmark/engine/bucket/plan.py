@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from endmark.control.knobs import steps_of
 from endmark.engine import channels
+from endmark.engine.bucket.result_steps import ResultPlan
 from endmark.engine.bucket.written_steps import WrittenStep, written_steps
 from endmark.engine.streams import group_plan, nobody, residual
 from endmark.errors import ConfigError
@@ -55,6 +56,7 @@ class BucketPlan:
             it, and what it reads of knobs and batches passes through.
         later: the streams of later stages, whose blobs pass through.
         written: the streams and steps in front of the join whose rows leave, too.
+        behind: the row steps behind the join; `None` without any.
     """
 
     streams: tuple[StreamPlan, ...]
@@ -75,6 +77,7 @@ class BucketPlan:
     goes_on: bool = False
     later: frozenset[str] = frozenset()
     written: tuple[WrittenStep, ...] = ()
+    behind: ResultPlan | None = None
 
     @classmethod
     def of(
@@ -119,6 +122,7 @@ class BucketPlan:
             goes_on=bool(behind),
             later=frozenset(name for each in behind for name in each.streams),
             written=written_steps(stage, streams, lookups),
+            behind=ResultPlan.of(stage),
         )
 
     def passes_on(self, channel: str) -> bool:

@@ -16,6 +16,7 @@ from endmark.engine.bucket.knob_turns import Knobs
 from endmark.engine.bucket.latest_rows import LatestRows
 from endmark.engine.bucket.lookups import NO_MATCH, Lookups, missed_letters
 from endmark.engine.bucket.plan import require_same
+from endmark.engine.bucket.result_steps import ResultSteps
 from endmark.engine.bucket.state_samples import progress_samples, state_samples
 from endmark.engine.violation_rows import violation_rows
 from endmark.metrics import Samples, sample
@@ -85,6 +86,7 @@ class BucketTask:
             self._running = RunningGroups(self._groups, plan.group.columns) if plan.group.running else None
         snapshots = restored.lookups if restored is not None else {}
         self._lookups = Lookups(plan.lookups, store, snapshots)
+        self._behind = None if plan.behind is None else ResultSteps(plan.behind)
         self._latest = {step.role: LatestRows(step) for step in plan.written if step.key}
 
     def snapshot(self) -> BucketSnapshot:
@@ -146,8 +148,12 @@ class BucketTask:
         if self._plan.in_band and failures.count:
             yield channels.REFUSED, codec.encode(frame_rejects.failures(failures))
         samples.update(state_samples(self._join, self._groups))
+        if self._behind is not None:
+            samples.update(self._behind.samples)
         report: dict[str, Any] = {"samples": dict(samples), "alike": self._progress()}
         report["failures"] = failures.reports()
+        if self._behind is not None:
+            report["failures"] += self._behind.reports()
         report["ignored"] = self._knobs.ignored
         report["greatest"] = self._lookups.ages()
         report["least"] = self._lookups.times(owed=self._join.spiller.owes)
@@ -189,7 +195,13 @@ class BucketTask:
             catch_up: whether to join spilled rows.
         """
         measured = []
-        for result in channels.gathered(self._results(batches, catch_up=catch_up)):
+        for joined in channels.gathered(self._results(batches, catch_up=catch_up)):
+            result = joined
+            if self._behind is not None:
+                with self._profile.phase("step"):
+                    result = self._behind.through(joined)
+                if not result.num_rows:
+                    continue
             if self._plan.shows_results:
                 with self._profile.phase("emit"):
                     shown = codec.encode(result) if self._plan.packs_results else result
