@@ -18,7 +18,7 @@ CATALOGUE: dict[str, str] = {
     "tombstones_total": "Records without a value after a deletion, which are skipped.",
     "extra_rows_total": "Rows with fields that are not declared, which `extra: ignore` leaves out.",
     "filtered_rows_total": "Rows that a row step has filtered or dropped as duplicates, by step.",
-    "step_rows_total": "Rows of a stream or step in front of the join for its tables and topic, by step.",
+    "step_rows_total": "Rows of a stream or step in front of the results for its tables and topic, by step.",
     "upserted_rows_total": "Rows that replace the earlier row of their key in a table, by step.",
     "deleted_keys_total": "Keys whose rows deletions remove from a table, by step.",
     "closing_rows_total": "Rows that met their stream's closing rule, each a punctuation as well.",

@@ -61,6 +61,11 @@ class Flow:
         return self.stages[-1].join
 
     @property
+    def joins(self) -> tuple[str, ...]:
+        """The joins of all stages, in order."""
+        return tuple(stage.join for stage in self.stages if stage.join is not None)
+
+    @property
     def last(self) -> str:
         """The last step, or the stream of a pipeline without steps."""
         return self.aggregate or self.results
@@ -71,10 +76,9 @@ class Flow:
         Raises:
             KeyError: the step is no such step.
         """
-        joins = {stage.join for stage in self.stages}
         for stream, path in self.paths.items():
             way = (stream, *path)
-            if stream not in joins and name in way:
+            if stream not in self.joins and name in way:
                 return stream, way[1 : way.index(name) + 1]
         raise KeyError(name)
 

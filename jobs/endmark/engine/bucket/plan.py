@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from endmark.control.knobs import steps_of
@@ -10,7 +10,7 @@ from endmark.engine import channels
 from endmark.engine.bucket.written_steps import WrittenStep, written_steps
 from endmark.engine.streams import group_plan, nobody, residual
 from endmark.errors import ConfigError
-from endmark.operators.stream_join.presets import DEFAULT, Propagation
+from endmark.operators.stream_join.presets import DEFAULT
 from endmark.types import JoinType
 
 if TYPE_CHECKING:
@@ -104,8 +104,7 @@ class BucketPlan:
             streams=inputs if join is not None else (*inputs, nobody(*inputs)),
             kind=JoinType.LEFT if join is None else join.type,
             residual=residual(stage),
-            # A further stage announces nothing, since no verification could tell when it must.
-            policy=policy if stage.earlier is None else replace(policy, propagate=Propagation.NEVER),
+            policy=policy,
             group=None if behind else group_plan(pipeline),
             step=stage.place,
             full_batch=full_batch,
