@@ -17,6 +17,7 @@ from endmark.verify.session import Session
 from support.bucket_tasks import BucketTasks, Located, Tables, pauses, total, upserted
 from support.cases import cases
 from support.hashable_rows import hashable_row
+from support.kept_promises import broken_promises
 from support.sizes import BUCKETS, MERGING
 from support.two_stages import (
     NAMES,
@@ -54,7 +55,9 @@ def hold_groups(pipeline: Pipeline, found: Tables) -> None:
 
     results = Counter(tuple(value(row, name) for name in pipeline.group_key) for row in found["results"])
     assert {key: row["n"] for key, row in newest.items()} == results
-    assert not any(row["final"] for row in found["running"])
+    final = {key: row["n"] for key, row in newest.items() if row["final"]}
+    assert {tuple(row[name] for name in pipeline.group_key): row["n"] for row in found["groups"]} == final
+    event(f"final groups: {bool(final)}")
 
 
 def in_batches(
@@ -73,7 +76,9 @@ def in_batches(
             group_buckets=data.draw(BUCKETS),
         )
         batches = [located[at : at + size] for at in range(0, len(located), size)]
-        return total([*map(tasks.batch, batches), *pauses(tasks)])
+        came = [*map(tasks.batch, batches), *pauses(tasks)]
+    assert list(broken_promises(pipeline, came)) == []
+    return total(came)
 
 
 def hold(
@@ -84,12 +89,12 @@ def hold(
     found = in_batches(data, pipeline, located, partitions)
     with Session() as session:
         session.run("SET threads = 1")
-        expected = counted(Definition(session, pipeline, located, found).results())
-    results = counted(found["results"])
-    assert not results - expected
-    if completes(pipeline):
-        assert results == expected
-    assert found["announced"] == []
+        definition = Definition(session, pipeline, located, found)
+        expected = {"step:paid": counted(definition.paid()), "results": counted(definition.results())}
+    for role, rows in expected.items():
+        assert not counted(found[role]) - rows
+        if completes(pipeline):
+            assert counted(found[role]) == rows
     if pipeline.aggregate is not None:
         hold_groups(pipeline, found)
 
@@ -135,6 +140,8 @@ def test_two_joins_equal_their_recomputation(data: st.DataObject) -> None:
     found = upserted(pipeline, in_batches(data, pipeline, locate(records), partitions))
     results = counted(found["results"])
     event(f"results without a ticket or an order: {any(None in key for key in results)}")
+    event(f"final groups: {bool(found.get('groups'))}")
+    event(f"punctuations: {bool(found['announced'])}")
     with recomputed(pipeline, records, found, partitions) as session:
         require_within(session, pipeline)
 

@@ -41,7 +41,8 @@ def stepped(
     for number, step in enumerate(behind):
         steps[f"behind_{number}"] = {"from": last, **step}
         last = f"behind_{number}"
-    document["tables"] = {name: table for name, table in document["tables"].items() if name != "served"}
+    document["tables"] = {"late": {}, **document["tables"]}
+    del document["tables"]["served"], document["tables"]["paid"]
     if "grouped" in steps:
         steps["grouped"]["from"] = last
         steps["grouped"]["aggregate"]["by"] = by

@@ -24,6 +24,7 @@ from endmark.engine.streams import StreamPlan, arrow_schema, microseconds
 from endmark.metrics import sample
 from endmark.operators.stream_join.announce import aligned
 from endmark.operators.stream_join.side import NEVER, SideSpec
+from endmark.pipeline.tables import step_role
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state import codec
 from endmark.state.keys import KeySpec, nulls
@@ -47,12 +48,14 @@ class DerivedStream:
         patterns: reads the patterns that close keys.
         reporters: the number of buckets of the earlier stage.
         buckets: the buckets of the next stage.
+        written: the channel of all results for tables and topics; `None` if none has them.
     """
 
     stream: StreamPlan
     patterns: ClosingPatterns
     reporters: int
     buckets: Buckets
+    written: str | None
 
     @classmethod
     def of(cls, stage: Stage, earlier: Stage, buckets: Buckets) -> Self:
@@ -78,7 +81,9 @@ class DerivedStream:
         )
         arriving = dict(stage.arriving(name))
         stream = StreamPlan(name, "", arriving, side.punctuated_on, columns, side)
-        return cls(stream, ClosingPatterns(equals, earlier.present_keys), len(buckets), buckets)
+        role = step_role(str(earlier.steps.end))
+        written = role if role in stage.pipeline.step_roles else None
+        return cls(stream, ClosingPatterns(equals, earlier.present_keys), len(buckets), buckets, written)
 
     def hand_over(
         self, label: int, output: Iterable[tuple[str, bytes | pa.RecordBatch]]
@@ -99,9 +104,12 @@ class DerivedStream:
         Raises:
             AssertionError: the bucket has made no report.
         """
-        name, key, reported, dropped = self.stream.name, self.stream.side.key, False, 0
+        name, key, reported, dropped, shown = self.stream.name, self.stream.side.key, False, 0, 0
         for channel, blob in output:
             if isinstance(blob, pa.RecordBatch):
+                if self.written is not None:
+                    shown += blob.num_rows if self.written == step_role(name) else 0  # else row steps count
+                    yield label, self.written, codec.encode(blob)
                 null = nulls(blob, list(key.columns))
                 dropped += int(null.sum())
                 rows = blob.filter(pa.array(~null)) if null.any() else blob
@@ -116,8 +124,11 @@ class DerivedStream:
                 yield label, channel, blob
         if not reported:
             raise AssertionError(f"bucket {label} has made no report for the next stage")
-        if dropped:
-            samples = {sample("join_null_key_rows_total", stream=name): dropped}
+        counts = {
+            sample("join_null_key_rows_total", stream=name): dropped,
+            sample("step_rows_total", step=name): shown,
+        }
+        if samples := {metric: rows for metric, rows in counts.items() if rows}:
             yield label, channels.METRICS, json.dumps({"samples": samples}).encode()
 
     def with_reports(self, batch: StreamBatch, written: Iterable[bytes]) -> StreamBatch:

@@ -37,6 +37,11 @@ class StageSteps:
     join: str | None
     behind: tuple[str, ...] = ()
 
+    @property
+    def end(self) -> str | None:
+        """The join, or the last row step behind it; `None` without a join."""
+        return self.behind[-1] if self.behind else self.join
+
 
 @dataclass(frozen=True)
 class Flow:
@@ -62,6 +67,11 @@ class Flow:
     def join(self) -> str | None:
         """The join that makes the results; `None` if no join does."""
         return self.stages[-1].join
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The end of each stage with a join, in order."""
+        return tuple(stage.end for stage in self.stages if stage.end is not None)
 
     @property
     def last(self) -> str:
@@ -207,8 +217,8 @@ def _path(streams: Collection[str], steps: Mapping[str, Step], name: str) -> tup
         behind = steps[path[-1]] if path else None
         if isinstance(behind, RowStep) and isinstance(step, LookupStep):
             raise ValueError(
-                f"steps.{path[-1]}.from: {name} is a lookup; row steps stand before lookups or behind a join, "
-                "so let this step take the rows of a stream or of a join"
+                f"steps.{path[-1]}.from: {name} is a lookup; row steps stand before lookups or behind a "
+                "join, so let this step take the rows of a stream or of a join"
             )
         if isinstance(step, AggregateStep):
             raise ValueError(

@@ -153,6 +153,13 @@ class Pipeline(Model):
         """Return the stage that takes the rows of a stream or of an earlier join."""
         return next(stage for stage in self.stages if given in stage.inputs)
 
+    def stage_with(self, step: str) -> Stage:
+        """Return the stage whose rows a step makes, or has on their way to the join."""
+        if step in self.flow.ends:
+            return next(stage for stage in self.stages if stage.steps.end == step)
+        stream, _ = self.flow.way_to(step)
+        return self.stage_of(stream)
+
     @property
     def laid_out(self) -> dict[str, Table]:
         """The tables of steps by the kind of their rows: first those of the last steps."""
@@ -315,12 +322,26 @@ class Pipeline(Model):
         """The streams whose patterns close groups by another key than the join's.
 
         Each has the columns of the group key that its patterns restrict. They do not match results without a
-        row of the stream, so there must be none, or only one group of them.
+        row of the stream, so there must be none, or only one group of them. Of the streams of a stage before,
+        only patterns on the key of the last join come so far.
         """
-        if not self.last_stage.announces:
+        stage = self.last_stage
+        if not stage.announces:
             return {}
         columns, found = self.group_origins(), {}
+        named = {column for origin, column in columns if origin in self.present and column in self.key}
+        for stream, closing in stage.closers.items() if stage.derived in stage.shown_inputs else ():
+            restricted = tuple(
+                column
+                for column in closing
+                if (stream, column) in columns or stage.key_name(f"{stream}_{column}") in named
+            )
+            alone = all(origin in stage.before[-1].shown for origin, _ in columns)
+            if restricted and (stage.derived in stage.present_inputs or alone):
+                found[stream] = restricted
         for stream in self.shown:
+            if stream not in stage.inputs:
+                continue
             declared = self.streams[stream]
             alike = set(self.present) if stream in self.present else {stream}
             own = {
@@ -361,9 +382,9 @@ class Pipeline(Model):
         return dict(self.stage_of(stream).columns_of(stream))
 
     def _behind(self, name: str) -> list[tuple[str, ColumnType]]:
-        """Return the columns of the rows of a stream or of a step in front of its join."""
-        stream, _ = self.flow.way_to(name)
-        return self.stage_of(stream).columns_behind(name)
+        """Return the columns of the rows of a stream or of a step in front of the results."""
+        stage = self.stage_with(name)
+        return stage.columns if name == stage.steps.end else stage.columns_behind(name)
 
     def pair_columns(self) -> dict[str, ColumnType]:
         """Return the columns that the `where` of the last join may name: those of its inputs, in order."""

@@ -219,6 +219,18 @@ class Stage:
             )
         return f"{found[0]}_{name}"
 
+    def key_name(self, column: str) -> str | None:
+        """Return the column of the key that a column of a derived stream always equals; `None` without one.
+
+        Args:
+            column: the column, by its name in results.
+        """
+        if self.earlier is None or self.derived is None:
+            return None
+        equal = self.earlier.equal_columns(column)
+        own = zip(self.key, self.key_columns(self.derived), strict=True)
+        return next((name for name, key_column in own if key_column in equal), None)
+
     @property
     def present_keys(self) -> frozenset[str]:
         """The columns of the key that are null in no result, by their names there."""
@@ -236,11 +248,12 @@ class Stage:
 
     def equal_columns(self, column: str) -> list[str]:
         """Return the columns of results that equal a column in every result, with itself."""
+        alike = [column] if self.earlier is None else self.earlier.equal_columns(column)
         for place in range(len(self.key)):
             same = [self.key_columns(given)[place] for given in self.present_inputs]
-            if column in same:
-                return same
-        return [column]
+            if not set(alike).isdisjoint(same):
+                return list(dict.fromkeys([*alike, *same]))
+        return alike
 
     def arriving(self, given: str) -> list[tuple[str, ColumnType]]:
         """Return the columns of an input's rows before its lookups, named as in results.
@@ -322,7 +335,7 @@ class Stage:
     @property
     def _staying(self) -> dict[str, str]:
         """Why row steps behind the join cannot lose a column, by its name in results."""
-        found = {}
+        found: dict[str, str] = {}
         for stream in self.shown:
             declared = self.pipeline.streams[stream]
             rule = declared.closes.on if declared.closes else ()
@@ -375,9 +388,7 @@ class Stage:
 
     @property
     def announces(self) -> bool:
-        """True if patterns are announced: by the first stage, unless its preset announces keys alone."""
-        if self.earlier is not None:
-            return False
+        """True if patterns are announced, unless the preset announces keys alone."""
         return self.join is None or PRESETS[self.join.preset].propagate is Propagation.EARLY
 
     def closes_keys(self, given: str) -> bool:
@@ -397,13 +408,11 @@ class Stage:
         """
         if self.earlier is None or not self.earlier.announces or self.derived is None:
             return {}
-        key, found = set(self.key_columns(self.derived)), {}
+        found = {}
         for stream in self.earlier.shown:
             declared = self.pipeline.streams[stream]
             own = {
-                column
-                for column in declared.promised_on
-                if key & set(self.earlier.equal_columns(f"{stream}_{column}"))
+                column for column in declared.promised_on if self.key_name(f"{stream}_{column}") is not None
             }
             restricted = tuple(column for column in declared.punctuated_on if column in own)
             if declared.closes and set(declared.closes.on) <= own:

@@ -17,15 +17,13 @@ WHERE s."#fate" IS NULL
 def step_results(session: Session, stage: Stage) -> None:
     """Put the rows behind the row steps of a join into `expected_results` and `uncertain_results`.
 
-    Then `joined_results` has the expected ones in front of them.
+    Then the tables `joined_results` have those in front of them.
     """
     if not stage.row_steps:
         return
     joined = [column for column, _ in stage.joined_columns]
-    for results, table in (
-        ("expected_results", "joined_results"),
-        ("uncertain_results", "uncertain_joined_results"),
-    ):
+    for kind in ("expected", "uncertain"):
+        results, table = f"{kind}_results", joined_results(stage, kind)
         session.run("ALTER TABLE $results RENAME TO $table", results=results, table=table)
         arriving = rows_behind(session, stage.row_steps, table, joined)
         derived = {column for step in stage.row_steps for column in step.derived}
@@ -33,9 +31,8 @@ def step_results(session: Session, stage: Stage) -> None:
         session.run_on(
             arriving, _BEHIND, results=results, table=table, columns=", ".join(columns), joined=names(joined)
         )
-    session.run("DROP TABLE uncertain_joined_results")
 
 
-def joined_results(stage: Stage) -> str:
-    """Return the table of the expected results in front of the row steps behind the join."""
-    return "joined_results" if stage.row_steps else "expected_results"
+def joined_results(stage: Stage, kind: str) -> str:
+    """Return the table of results in front of the row steps behind the join, `expected` or `uncertain`."""
+    return f"{kind}_joined_results" if stage.row_steps else f"{kind}_results"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from endmark.condition_failures import Failures
 from endmark.metrics import sample
@@ -27,17 +27,17 @@ class ResultPlan:
     """The plan of the row steps behind a join.
 
     Args:
-        steps: the steps, in order.
+        steps: the steps, in order; there may be none.
         streams: the streams whose coordinates results have.
     """
 
-    steps: tuple[RowStep, ...]
-    streams: tuple[str, ...]
+    steps: tuple[RowStep, ...] = ()
+    streams: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, stage: Stage) -> ResultPlan | None:
-        """Make the plan of a stage; `None` if no row step stands behind its join."""
-        return cls(stage.row_steps, stage.shown) if stage.row_steps else None
+    def of(cls, stage: Stage) -> Self:
+        """Make the plan of a stage."""
+        return cls(stage.row_steps, stage.shown)
 
 
 class ResultSteps:
@@ -57,6 +57,8 @@ class ResultSteps:
 
     def through(self, results: pa.RecordBatch) -> pa.RecordBatch:
         """Return the results that are left, with the columns behind the last step."""
+        if not self._plan.steps:
+            return results
         # DuckDB takes a tenth of a second to import, and few joins have row steps.
         from endmark.row_steps import run
 

@@ -86,7 +86,7 @@ class BucketTask:
             self._running = RunningGroups(self._groups, plan.group.columns) if plan.group.running else None
         snapshots = restored.lookups if restored is not None else {}
         self._lookups = Lookups(plan.lookups, store, snapshots)
-        self._behind = None if plan.behind is None else ResultSteps(plan.behind)
+        self._behind = ResultSteps(plan.behind)
         self._latest = {step.role: LatestRows(step) for step in plan.written if step.key}
 
     def snapshot(self) -> BucketSnapshot:
@@ -148,12 +148,9 @@ class BucketTask:
         if self._plan.in_band and failures.count:
             yield channels.REFUSED, codec.encode(frame_rejects.failures(failures))
         samples.update(state_samples(self._join, self._groups))
-        if self._behind is not None:
-            samples.update(self._behind.samples)
+        samples.update(self._behind.samples)
         report: dict[str, Any] = {"samples": dict(samples), "alike": self._progress()}
-        report["failures"] = failures.reports()
-        if self._behind is not None:
-            report["failures"] += self._behind.reports()
+        report["failures"] = [*failures.reports(), *self._behind.reports()]
         report["ignored"] = self._knobs.ignored
         report["greatest"] = self._lookups.ages()
         report["least"] = self._lookups.times(owed=self._join.spiller.owes)
@@ -196,12 +193,10 @@ class BucketTask:
         """
         measured = []
         for joined in channels.gathered(self._results(batches, catch_up=catch_up)):
-            result = joined
-            if self._behind is not None:
-                with self._profile.phase("step"):
-                    result = self._behind.through(joined)
-                if not result.num_rows:
-                    continue
+            with self._profile.phase("step"):
+                result = self._behind.through(joined)
+            if not result.num_rows:
+                continue
             if self._plan.shows_results:
                 with self._profile.phase("emit"):
                     shown = codec.encode(result) if self._plan.packs_results else result
