@@ -207,8 +207,8 @@ def _path(streams: Collection[str], steps: Mapping[str, Step], name: str) -> tup
         behind = steps[path[-1]] if path else None
         if isinstance(behind, RowStep) and isinstance(step, LookupStep):
             raise ValueError(
-                f"steps.{path[-1]}.from: {name} is a lookup; row steps stand before lookups or behind a join, "
-                "so let this step take the rows of a stream or of a join"
+                f"steps.{path[-1]}.from: {name} is a lookup; row steps stand before lookups or behind a "
+                "join, so let this step take the rows of a stream or of a join"
             )
         if isinstance(step, AggregateStep):
             raise ValueError(

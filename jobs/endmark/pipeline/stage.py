@@ -322,7 +322,7 @@ class Stage:
     @property
     def _staying(self) -> dict[str, str]:
         """Why row steps behind the join cannot lose a column, by its name in results."""
-        found = {}
+        found: dict[str, str] = {}
         for stream in self.shown:
             declared = self.pipeline.streams[stream]
             rule = declared.closes.on if declared.closes else ()

@@ -394,8 +394,8 @@ class RowStep(Model):
     stand before lookups, or behind a join. Only the last one of a stream has `deduplicate`.
 
     Behind a join, columns are named as in measures: `orders.total`, or `total` if only one stream, relation
-    or join has it. Derived columns come from the join, as `fulfilled.late`. Columns of the join key stay, too.
-    A result on which an expression fails is left out and counted.
+    or join has it. Derived columns come from the join, as `fulfilled.late`. Columns of the join key stay,
+    too. A result on which an expression fails is left out and counted.
     """
 
     kind: ClassVar[Literal["rows"]] = "rows"

@@ -114,7 +114,7 @@ def test_it_is_drawn_and_not_predicted() -> None:
                     "known": {"from": "dear", "lookup": {"relation": "sellers", "key": "customer_id"}},
                 }
             },
-            "steps.dear.from: paid is no row step; row steps stand before lookups and joins",
+            "steps.dear.where: no column 'orders_order_id'; there are orders.order_id",
         ),
         (
             {

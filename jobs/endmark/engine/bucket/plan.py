@@ -56,7 +56,7 @@ class BucketPlan:
             it, and what it reads of knobs and batches passes through.
         later: the streams of later stages, whose blobs pass through.
         written: the streams and steps in front of the join whose rows leave, too.
-        behind: the row steps behind the join; `None` without any.
+        behind: the row steps behind the join.
     """
 
     streams: tuple[StreamPlan, ...]
@@ -77,7 +77,7 @@ class BucketPlan:
     goes_on: bool = False
     later: frozenset[str] = frozenset()
     written: tuple[WrittenStep, ...] = ()
-    behind: ResultPlan | None = None
+    behind: ResultPlan = field(default_factory=ResultPlan)
 
     @classmethod
     def of(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from endmark.condition_failures import Failures
 from endmark.metrics import sample
@@ -27,17 +27,17 @@ class ResultPlan:
     """The plan of the row steps behind a join.
 
     Args:
-        steps: the steps, in order.
+        steps: the steps, in order; none if the join has none.
         streams: the streams whose coordinates results have.
     """
 
-    steps: tuple[RowStep, ...]
-    streams: tuple[str, ...]
+    steps: tuple[RowStep, ...] = ()
+    streams: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, stage: Stage) -> ResultPlan | None:
-        """Make the plan of a stage; `None` if no row step stands behind its join."""
-        return cls(stage.row_steps, stage.shown) if stage.row_steps else None
+    def of(cls, stage: Stage) -> Self:
+        """Make the plan of a stage."""
+        return cls(stage.row_steps, stage.shown)
 
 
 class ResultSteps:

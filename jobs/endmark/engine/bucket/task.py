@@ -86,7 +86,7 @@ class BucketTask:
             self._running = RunningGroups(self._groups, plan.group.columns) if plan.group.running else None
         snapshots = restored.lookups if restored is not None else {}
         self._lookups = Lookups(plan.lookups, store, snapshots)
-        self._behind = None if plan.behind is None else ResultSteps(plan.behind)
+        self._behind = ResultSteps(plan.behind)
         self._latest = {step.role: LatestRows(step) for step in plan.written if step.key}
 
     def snapshot(self) -> BucketSnapshot:
@@ -148,12 +148,9 @@ class BucketTask:
         if self._plan.in_band and failures.count:
             yield channels.REFUSED, codec.encode(frame_rejects.failures(failures))
         samples.update(state_samples(self._join, self._groups))
-        if self._behind is not None:
-            samples.update(self._behind.samples)
+        samples.update(self._behind.samples)
         report: dict[str, Any] = {"samples": dict(samples), "alike": self._progress()}
-        report["failures"] = failures.reports()
-        if self._behind is not None:
-            report["failures"] += self._behind.reports()
+        report["failures"] = failures.reports() + self._behind.reports()
         report["ignored"] = self._knobs.ignored
         report["greatest"] = self._lookups.ages()
         report["least"] = self._lookups.times(owed=self._join.spiller.owes)
@@ -195,13 +192,7 @@ class BucketTask:
             catch_up: whether to join spilled rows.
         """
         measured = []
-        for joined in channels.gathered(self._results(batches, catch_up=catch_up)):
-            result = joined
-            if self._behind is not None:
-                with self._profile.phase("step"):
-                    result = self._behind.through(joined)
-                if not result.num_rows:
-                    continue
+        for result in self._stepped(channels.gathered(self._results(batches, catch_up=catch_up))):
             if self._plan.shows_results:
                 with self._profile.phase("emit"):
                     shown = codec.encode(result) if self._plan.packs_results else result
@@ -228,6 +219,17 @@ class BucketTask:
         yield from self._join.process(*batches)
         if catch_up:
             yield from self._join.drain()
+
+    def _stepped(self, results: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the results that the row steps behind the join leave."""
+        if not self._plan.behind.steps:
+            yield from results
+            return
+        for result in results:
+            with self._profile.phase("step"):
+                left = self._behind.through(result)
+            if left.num_rows:
+                yield left
 
     def _missed(self, samples: Counter[str]) -> Iterator[tuple[str, bytes]]:
         for stream in self._plan.streams:
