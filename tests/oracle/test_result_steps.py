@@ -121,6 +121,7 @@ def test_a_lost_name_is_given_anew() -> None:
         None,
         first | {"derive": {"other": "twice + 1"}, "drop": "paid.twice"},
         {"derive": {"twice": "other * 2"}},
+        {"where": "twice = 6"},
     )
     records = [
         row("orders", 0, order_id=1, customer_id=1),

@@ -440,7 +440,7 @@ def _result_step(draw: st.DrawFn, stage: Stage) -> Document:
     taken = [*stage.derived_columns]
     chosen = draw(st.lists(st.sampled_from(list(derive)), max_size=2, unique=True))
     lost = draw(st.lists(st.sampled_from(list(there)), max_size=2, unique=True))
-    step = {
+    step: Document = {
         "where": draw(st.sampled_from([None, *where])),
         "derive": {name: derive[name] for name in chosen if name not in taken},
     }

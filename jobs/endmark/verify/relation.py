@@ -48,8 +48,8 @@ def load_relations(session: Session, pipeline: Pipeline) -> None:
     """Make `relation_<relation>` for each lookup.
 
     The table has R's columns as `<relation>_<column>`. It has the rows whose keys `rows_<stream>` has, or the
-    relations by whose columns R is asked, or all rows if a row step behind a join derives these columns. If a
-    key has columns of several of them, any values go together.
+    relations by whose columns R is asked. If a key has columns of several of them, any values go together. A
+    column that a row step behind a join derives restricts nothing.
 
     Raises:
         MissingPartError: the database or the table cannot be read.

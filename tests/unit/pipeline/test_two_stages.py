@@ -110,6 +110,15 @@ def test_it_is_drawn_and_not_predicted() -> None:
         (
             {
                 "steps": {
+                    "dear": {"from": "paid", "where": "orders_order_id > 1"},
+                    "known": {"from": "dear", "lookup": {"relation": "sellers", "key": "customer_id"}},
+                }
+            },
+            "steps.dear.where: no column 'orders_order_id'; there are orders.order_id",
+        ),
+        (
+            {
+                "steps": {
                     "known": {
                         "from": "paid",
                         "lookup": {"relation": "sellers", "key": "customer_id", "miss": "dead_letter"},

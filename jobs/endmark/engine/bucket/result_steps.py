@@ -27,7 +27,7 @@ class ResultPlan:
     """The plan of the row steps behind a join.
 
     Args:
-        steps: the steps, in order; there may be none.
+        steps: the steps, in order; none if the join has none.
         streams: the streams whose coordinates results have.
     """
 

@@ -150,7 +150,7 @@ class BucketTask:
         samples.update(state_samples(self._join, self._groups))
         samples.update(self._behind.samples)
         report: dict[str, Any] = {"samples": dict(samples), "alike": self._progress()}
-        report["failures"] = [*failures.reports(), *self._behind.reports()]
+        report["failures"] = failures.reports() + self._behind.reports()
         report["ignored"] = self._knobs.ignored
         report["greatest"] = self._lookups.ages()
         report["least"] = self._lookups.times(owed=self._join.spiller.owes)
@@ -192,11 +192,7 @@ class BucketTask:
             catch_up: whether to join spilled rows.
         """
         measured = []
-        for joined in channels.gathered(self._results(batches, catch_up=catch_up)):
-            with self._profile.phase("step"):
-                result = self._behind.through(joined)
-            if not result.num_rows:
-                continue
+        for result in self._stepped(channels.gathered(self._results(batches, catch_up=catch_up))):
             if self._plan.shows_results:
                 with self._profile.phase("emit"):
                     shown = codec.encode(result) if self._plan.packs_results else result
@@ -223,6 +219,17 @@ class BucketTask:
         yield from self._join.process(*batches)
         if catch_up:
             yield from self._join.drain()
+
+    def _stepped(self, results: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the results that the row steps behind the join leave."""
+        if not self._plan.behind.steps:
+            yield from results
+            return
+        for result in results:
+            with self._profile.phase("step"):
+                left = self._behind.through(result)
+            if left.num_rows:
+                yield left
 
     def _missed(self, samples: Counter[str]) -> Iterator[tuple[str, bytes]]:
         for stream in self._plan.streams:
