@@ -15,7 +15,7 @@ CATALOGUE: dict[str, str] = {
     "records_total": "Kafka records read, of any kind.",
     "rows_total": "Well-formed data rows.",
     "punctuations_total": "Well-formed punctuations.",
-    "tombstones_total": "Records without a value after a deletion, which are skipped.",
+    "tombstones_total": "Tombstones, and deletions without effect, which are skipped.",
     "extra_rows_total": "Rows with fields that are not declared, which `extra: ignore` leaves out.",
     "filtered_rows_total": "Rows that a row step has filtered or dropped as duplicates, by step.",
     "filtered_results_total": "Results of a join that a row step behind it has filtered, by step.",

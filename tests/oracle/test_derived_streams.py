@@ -137,7 +137,7 @@ def test_two_joins_equal_their_recomputation(data: st.DataObject) -> None:
     records: list[Record] = data.draw(two_stage_histories(pipeline, partitions))
     if data.draw(st.integers(0, 3)) == 0:
         records += ends(pipeline, partitions)
-    found = upserted(pipeline, in_batches(data, pipeline, locate(records), partitions))
+    found = upserted(pipeline, [in_batches(data, pipeline, locate(records), partitions)])
     results = counted(found["results"])
     event(f"results without a ticket or an order: {any(None in key for key in results)}")
     event(f"final groups: {bool(found.get('groups'))}")

@@ -27,6 +27,7 @@ UNPACKED_DDL = "channel string, blob binary"
 # Channels into the first stage. All but `READ` and `KNOBS` are followed by ":" and the name of a stream.
 ROWS = "rows"
 CLOSED_KEYS = "closed_keys"  # keys that punctuations name
+DELETED_KEYS = "deleted_keys"  # keys that deletions name, for tables of the newest rows
 PROMISES = "promises"  # all other punctuations
 MARKS = "marks"  # marks of an ordered stream
 ENDED = "ended"  # ended runs of a clustered stream

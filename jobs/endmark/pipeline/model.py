@@ -11,6 +11,7 @@ from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Pinned
 from endmark.pipeline.checks import require_sound
 from endmark.pipeline.fields import Model, Name, require_name
 from endmark.pipeline.flow import Flow, flow_of
+from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.row_steps import checked
 from endmark.pipeline.sources import Relation, Stream
 from endmark.pipeline.stage import Stage
@@ -192,6 +193,24 @@ class Pipeline(Model):
             return tuple(self.group_key)
         stream, _ = self.flow.way_to(step_of(role))
         return tuple(f"{stream}_{column}" for column in table.key)
+
+    def deleted_on(self, stream: str) -> tuple[str, ...]:
+        """Return the columns that a deletion in a change stream names; none if it has no effect.
+
+        Under `punctuated_on` it closes the key that these columns have. Otherwise it can only remove a row
+        from a table of the newest rows.
+        """
+        declared = self.streams[stream]
+        if not FORMATS[declared.format].deletions:
+            return ()
+        return declared.punctuated_on or (self.stage_of(stream).key if self.removes_rows(stream) else ())
+
+    def removes_rows(self, stream: str) -> bool:
+        """Return whether a deletion in a change stream removes a row from a table of the newest rows."""
+        roles = filter(is_latest_role, self.laid_out)
+        return FORMATS[self.streams[stream].format].deletions and any(
+            self.flow.way_to(step_of(role))[0] == stream for role in roles
+        )
 
     @property
     def shows_results(self) -> bool:

@@ -253,7 +253,7 @@ class BucketTask:
             samples: collects the metrics.
         """
         deleted = {
-            stream.name: batch.closed_keys for stream, batch in zip(self._plan.streams, batches, strict=True)
+            stream.name: batch.deleted_keys for stream, batch in zip(self._plan.streams, batches, strict=True)
         }
         for step in self._plan.written:
             output = self._join.output
@@ -391,6 +391,7 @@ def _unpacked(stream: StreamPlan, blobs: Mapping[str, list[bytes]], *, looked_up
     return StreamBatch(
         rows=together(rows) if rows else None,
         closed_keys=table(channels.CLOSED_KEYS),
+        deleted_keys=table(channels.DELETED_KEYS),
         promises=promises,
         key_promises=stream.side.codec.on_key(promises),
         newest=newest,
