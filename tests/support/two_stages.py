@@ -123,7 +123,7 @@ def told(name: str, patterns: Mapping[str, Any], partition: int = 0) -> Record:
 @st.composite
 def joins(draw: st.DrawFn, kinds: Sequence[JoinType], windows: Sequence[str]) -> dict[str, Any]:
     """The fields of a join, given the names of its inputs."""
-    preset = draw(st.sampled_from([*[Preset.AUTO] * 4, *Preset]))
+    preset = draw(st.sampled_from([*[Preset.AUTO] * 12, *Preset]))
     able = PRESETS[preset]
     seconds = st.sampled_from([0, 2, 5, 9, None])
     return {
@@ -169,7 +169,7 @@ def two_stage_pipelines(draw: st.DrawFn) -> Pipeline:
         on=on,
         paid=paid,
         served=served,
-        promised={name: draw(st.sampled_from([each, each, []])) for name, each in promised.items()},
+        promised={name: draw(st.sampled_from([*[each] * 5, []])) for name, each in promised.items()},
         nullable=nullable,
         lookup=lookup,
         by=draw(st.sampled_from([None, *columns])),

@@ -219,6 +219,15 @@ class Stage:
             )
         return f"{found[0]}_{name}"
 
+    @property
+    def same_key(self) -> tuple[int, ...]:
+        """The places of the key's columns in the key of the stage before; empty if that is another key."""
+        if self.earlier is None or self.derived is None:
+            return ()
+        before = self.earlier.key_columns(self.earlier.inputs[0])
+        own = self.key_columns(self.derived)
+        return tuple(map(before.index, own)) if set(own) == set(before) else ()
+
     def key_name(self, column: str) -> str | None:
         """Return the column of the key that a column of a derived stream always equals; `None` without one.
 
@@ -415,6 +424,8 @@ class Stage:
                 column for column in declared.promised_on if self.key_name(f"{stream}_{column}") is not None
             }
             restricted = tuple(column for column in declared.punctuated_on if column in own)
+            if self.same_key and stream in self.earlier.inputs and self.earlier.closes_keys(stream):
+                restricted = self.earlier.key
             if declared.closes and set(declared.closes.on) <= own:
                 restricted = restricted or declared.closes.on
             if restricted:

@@ -47,7 +47,10 @@ _USED_UP = (
     "possibly_final",
 )
 
-_CLOSED = "CREATE TABLE $closed AS SELECT $key FROM mentioned WHERE $matched"
+_CLOSED = """
+CREATE TABLE $closed AS SELECT $key FROM mentioned WHERE $matched
+UNION SELECT $key FROM handed_keys WHERE sure OR $unsure
+"""
 
 
 def derive(session: Session, stage: Stage, earlier: Stage, given: str) -> None:
@@ -104,7 +107,9 @@ def _kept_rows(stage: Stage, first: str, reached: str, *, sure: bool = False) ->
 
 
 def close_derived_keys(session: Session, stage: Stage, earlier: Stage, given: str) -> None:
-    """Make `closed_<derived>` and `possibly_closed_<derived>`, from `mentioned` and `derived_patterns`.
+    """Make `closed_<derived>` and `possibly_closed_<derived>`.
+
+    Needs `mentioned`, `derived_patterns` and `handed_keys`.
 
     Args:
         session: the session.
@@ -125,4 +130,5 @@ def close_derived_keys(session: Session, stage: Stage, earlier: Stage, given: st
             closed=name(f"{closed}_{given}"),
             key=names([key_column(column) for column in stage.key]),
             matched=conditions,
+            unsure=str(closed != "closed"),
         )

@@ -59,15 +59,15 @@ SELECT $key FROM (SELECT DISTINCT $key FROM final) k JOIN $patterns q ON $within
 GROUP BY ALL HAVING count(DISTINCT q."partition") = $partitions
 """
 
-_KEYS = """
-INSERT INTO announced_keys
-SELECT to_json($written)::VARCHAR, k.named AND NOT k.patterned FROM (
-    SELECT f.*, n.named IS NOT NULL AS named, p.patterned IS NOT NULL AS patterned
-    FROM (SELECT DISTINCT $key FROM final) f
-    LEFT JOIN ($named) n USING ($key)
-    LEFT JOIN (SELECT DISTINCT *, true AS patterned FROM pattern_keys) p USING ($key)
-) k
+_FINAL_KEYS = """
+CREATE OR REPLACE TABLE final_keys AS
+SELECT f.*, n.named IS NOT NULL AND p.patterned IS NULL AS required
+FROM (SELECT DISTINCT $key FROM final) f
+LEFT JOIN ($named) n USING ($key)
+LEFT JOIN (SELECT DISTINCT *, true AS patterned FROM pattern_keys) p USING ($key)
 """
+
+_KEYS = "INSERT INTO announced_keys SELECT to_json($written)::VARCHAR, k.required FROM final_keys k"
 
 _NAMED = "SELECT DISTINCT $key, true AS named FROM $named"
 
@@ -110,7 +110,6 @@ def expect_punctuations(session: Session, pipeline: Pipeline) -> None:
     """
     session.run(_PLAIN)
     stage = pipeline.last_stage
-    session.create("pattern_keys", {key_column(column): kind for column, kind in stage.key_types.items()})
     session.run("CREATE TABLE announced_keys (punctuation VARCHAR, required BOOLEAN)")
     expect_patterns(session, stage)
     if announces(stage) != "never":
@@ -137,9 +136,12 @@ def forgets(pipeline: Pipeline) -> bool:
     return any(stream.forget_keys_after is not None for stream in pipeline.streams.values())
 
 
-def _add_keys(session: Session, stage: Stage) -> None:
+def find_final_keys(session: Session, stage: Stage) -> None:
+    """Make `final_keys`: the keys of `final`, and whether it is `required` to announce each by its name."""
     kinds = stage.key_types
     key = names([key_column(column) for column in kinds])
+    session.run("DROP TABLE IF EXISTS pattern_keys")
+    session.create("pattern_keys", {key_column(column): kind for column, kind in kinds.items()})
     for stream in stage.inputs:
         session.run(
             _PATTERN_KEYS,
@@ -149,6 +151,12 @@ def _add_keys(session: Session, stage: Stage) -> None:
             within=within({column: f"k.{name(key_column(column))}" for column in kinds}),
         )
     own = [fill(_NAMED, key=key, named=name(f"named_{stream}")) for stream in stage.inputs]
+    session.run(_FINAL_KEYS, key=key, named=" UNION ".join(own))
+
+
+def _add_keys(session: Session, stage: Stage) -> None:
+    kinds = stage.key_types
+    find_final_keys(session, stage)
     for given in stage.shown_inputs:
         columns = dict(zip(stage.key_columns(given), kinds, strict=True))
         scalars = {
@@ -157,7 +165,7 @@ def _add_keys(session: Session, stage: Stage) -> None:
         }
         members = ", ".join(f"{text(column)}: {{'equals': {scalar}}}" for column, scalar in scalars.items())
         written_key = f"{{{members}}}"
-        session.run(_KEYS, key=key, written=written_key, named=" UNION ".join(own))
+        session.run(_KEYS, written=written_key)
         session.run(_UNCERTAIN_KEYS, written=written_key)
 
 

@@ -181,6 +181,22 @@ def test_a_lookup_alone_asks_for_rows_of_a_join(tmp_path: Path) -> None:
     assert {each["orders_order_id"]: each["sellers_name"] for each in found} == {1: "Ann", 2: "Ann", 3: None}
 
 
+def test_a_key_that_is_announced_closes_the_same_key(tmp_path: Path) -> None:
+    """Order 1 is over behind a lookup, too, once the join of orders and payments announces it by name."""
+    document: dict[str, Any] = two_stages(promised=PROMISED, lookup=("paid", {"miss": "nulls"})).model_dump()
+    del document["streams"]["tickets"], document["steps"]["served"]
+    document["steps"]["grouped"] = {
+        "from": "known",
+        "aggregate": {"by": "order_id", "measures": {"n": "count"}},
+    }
+    document["tables"] = {"known": {}, "grouped": {}}
+    run = Run(Pipeline.model_validate(document), tmp_path)
+    run(*orders_and_payments(1, 2), told("orders", {"order_id": {"equals": 1}}))
+    assert run.tables["groups"] == []
+    run(told("payments", {"order_id": {"equals": 1}}))
+    assert run.tables["groups"] == [{"order_id": 1, "n": 1}]
+
+
 def test_knobs_reach_both_stages(tmp_path: Path) -> None:
     """A turn counts in the join that it names."""
     pipeline = two_stages(promised=PROMISED)

@@ -106,6 +106,7 @@ class BucketTask:
 
         Yields:
             Blobs for the sink, each with its channel. Results are blobs or record batches, as the plan says.
+            Closed keys for the next stage are record batches.
         """
         arrived: dict[str, list[bytes]] = {}
         for channel, blob in packed:
@@ -287,8 +288,10 @@ class BucketTask:
                 rows = violation_rows(stream, violation.reason, violation.rows, violation.promises)
                 yield channels.VIOLATIONS, codec.encode(rows)
 
-    def _announced_keys(self) -> Iterator[tuple[str, bytes]]:
+    def _announced_keys(self) -> Iterator[tuple[str, bytes | pa.RecordBatch]]:
         """Yield rows of the punctuations table for the keys that the join's last batch announces.
+
+        The next stage gets the keys themselves, as a record batch.
 
         Each key is announced once for the key columns of each side that results show. A result of an outer
         join may have one side alone, so one punctuation on the columns of both would not cover it.
@@ -296,6 +299,9 @@ class BucketTask:
         join = self._join
         for by, keys in join.output.announced_by.items():
             values = [keys.column(name) for name in join.key.columns]
+            if self._plan.goes_on:
+                yield channels.CLOSED_KEYS, keys.select(list(join.key.columns))
+                continue
             for side in join.shown:
                 texts = named(dict(zip(side.spec.key.columns, values, strict=True)))
                 reasons = pa.repeat(pa.scalar(by), len(texts))
