@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 import typer
 from rich.console import Console
 
-from endmark.cli import classes, dead_letters, feed, knobs, maintain, ops
+from endmark.cli import broker, classes, dead_letters, feed, init, knobs, maintain, ops
 from endmark.cli.options import (
     AsJson,
     Assignments,
@@ -66,6 +66,8 @@ app = typer.Typer(
 
 app.add_typer(knobs.app, name="knobs")
 app.add_typer(dead_letters.app, name="dead-letters")
+app.command()(broker.broker)
+app.command()(init.init)
 app.command()(feed.feed)
 app.command()(feed.feed_example)
 app.command()(feed.feed_workload)
