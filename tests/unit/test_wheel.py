@@ -102,7 +102,7 @@ def test_without_any_extra(installed: Callable[[str], Installed]) -> None:
     told = python.run("-m", "endmark.cli", "validate", CONDITIONED)
     assert "is valid" in told
     assert re.search(
-        r"conditions are not checked, since the package \w+ is missing; install endmark\[spark\]", told
+        r"conditions are not checked, since the package \w+ is missing; pip install 'endmark\[spark\]'", told
     )
     assert "Usage" in python.run("-m", "endmark.cli", "feed", "--help")
     python.run("-c", "import endmark.client, endmark_feed.auction_feed, endmark_feed.papers.topic_feed")

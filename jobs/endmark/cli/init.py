@@ -83,7 +83,7 @@ def init(
         if (found := _unread(spec, stream.name, each))
     ]
     _write(file, drafted.text, force=force)
-    _report(file, drafted, unread, as_json=as_json)
+    _report(file, drafted, unread, bootstrap, as_json=as_json)
 
 
 def _names(text: str) -> list[str]:
@@ -150,7 +150,7 @@ def _write(file: Path, text: str, *, force: bool) -> None:
         raise ConfigError(f"{file} exists; name another file, or overwrite it with --force") from None
 
 
-def _report(file: Path, drafted: Draft, unread: Sequence[_Unread], *, as_json: bool) -> None:
+def _report(file: Path, drafted: Draft, unread: Sequence[_Unread], bootstrap: str, *, as_json: bool) -> None:
     from endmark.draft.draft import URL_VARIABLE
 
     variables = [URL_VARIABLE] if drafted.url is not None and URL_VARIABLE in drafted.url else []
@@ -187,7 +187,8 @@ def _report(file: Path, drafted: Draft, unread: Sequence[_Unread], *, as_json: b
         )
     for variable in variables:
         typer.echo(
-            f"the URL has a password, so the file has ${{{variable}}}: set the environment variable {variable} "
-            f"to the URL, or {variable}_FILE to the name of a file that holds it"
+            f"the URL has a password, so the file has ${{{variable}}}: set {variable} in the environment to "
+            f"the URL, or {variable}_FILE to the name of a file that holds it"
         )
-    typer.echo(f"next: endmark run {file} --available-now")
+    option = "" if bootstrap == BROKER else f" --broker {bootstrap}"
+    typer.echo(f"next: endmark run {file} --available-now{option}")

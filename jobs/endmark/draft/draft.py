@@ -45,7 +45,10 @@ def draft(
         relation.name = renamed(relation.table, taken)
     steps = guess_steps(streams, relations, taken)
     asked = [lookup.relation for lookup in steps.lookups]
-    keep = {*(steps.join.on if steps.join else ()), *(name for lookup in steps.lookups for name in lookup.key)}
+    keep = {
+        *(steps.join.on if steps.join else ()),
+        *(name for lookup in steps.lookups for name in lookup.key),
+    }
     _part_names(streams, asked, keep)
     unused = tuple(each for each in steps.unused if each.table in tables)
     steps = type(steps)(steps.lookups, steps.join, steps.last, unused)
@@ -59,7 +62,9 @@ def _short(topic: str, samples: Sequence[Sample]) -> str:
     return last if last and len(alike) == 1 else topic
 
 
-def _part_names(streams: Sequence[DraftStream], relations: Sequence[DraftRelation], keep: Collection[str]) -> None:
+def _part_names(
+    streams: Sequence[DraftStream], relations: Sequence[DraftRelation], keep: Collection[str]
+) -> None:
     """Leave out columns that would have the name of another one in tables, such as a_b of a and b of a_a."""
     seen = {f"{stream.name}_{column}".lower() for stream in streams for column in COORDINATES}
     for stream in streams:

@@ -87,8 +87,8 @@ def read(sample: Sample) -> Reading:
     kinds.pop("", None)
     if not kinds:
         raise ConfigError(
-            f"topic {sample.topic}: none of {len(valued)} records is a JSON object, a flat XML document or an "
-            "envelope of Debezium's; send some rows first, or give --sample"
+            f"topic {sample.topic}: none of {len(valued)} records is a JSON object or a flat XML document; "
+            "send some rows first, or give --sample"
         )
     found = Reading(kinds.most_common(1)[0][0])
     take = {"json": _take_json, "xml": _take_xml, "debezium": _take_envelope}[found.format]
@@ -136,7 +136,9 @@ def _take_xml(found: Reading, record: Record, value: bytes) -> bool:
     root, texts = read
     if ":" in root:
         restricted = {name: text for name, text in texts.items() if text != "*"}
-        up_to = all(text.startswith("[") and text[1:].lstrip().startswith(",") for text in restricted.values())
+        up_to = all(
+            text.startswith("[") and text[1:].lstrip().startswith(",") for text in restricted.values()
+        )
         found.promises.append(Promise(tuple(restricted), up_to))
         return True
     values = {name: Spelled(json.dumps(text), text) if text else None for name, text in texts.items()}
@@ -180,7 +182,7 @@ def _primary(key: bytes | None) -> tuple[str, ...]:
 
 
 def _named(before: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the columns that a deletion has values of, if these are not all: they are the primary key then."""
+    """Return the columns that a deletion has values of if it lacks some: they are the primary key."""
     named = tuple(name for name, value in before.items() if value is not None)
     return named if len(named) < len(before) else ()
 

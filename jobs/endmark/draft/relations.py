@@ -21,6 +21,7 @@ from endmark.types import ColumnType
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from endmark.relation.backend import Backend
     from endmark.relation.definition import Column
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
@@ -81,8 +82,8 @@ def relations_at(url: str, tables: Sequence[str] = ()) -> list[DraftRelation]:
         ]
     if unfit := [each.table for each in found if not each.key and each.table in tables]:
         raise ConfigError(
-            f"--tables: {', '.join(unfit)}: there is no primary key of columns that a relation can have; leave "
-            "the table out, and declare it by hand with a key that has an index"
+            f"--tables: {', '.join(unfit)}: there is no primary key of columns that a relation can have; "
+            "leave the table out, and declare it by hand with a key that has an index"
         )
     return [each for each in found if each.key]
 
@@ -114,7 +115,7 @@ def _relation(connection: sa.Connection, table: str, key: Collection[str]) -> Dr
     return DraftRelation(table, table, tuple(key) if able else (), columns, left_out)
 
 
-def _kind(column: Column, backend: str) -> ColumnType | None:
+def _kind(column: Column, backend: Backend) -> ColumnType | None:
     """Return the type that a relation declares for a column of a table; `None` if no type holds it."""
     kinds = [
         *([ColumnType.BOOLEAN] if _BOOLEAN.fullmatch(column.type) else []),
@@ -128,7 +129,7 @@ def _kind(column: Column, backend: str) -> ColumnType | None:
     return next((kind for kind in kinds if holds(column, kind, backend)), None)
 
 
-def _decimal(written: str, backend: str) -> list[ColumnType]:
+def _decimal(written: str, backend: Backend) -> list[ColumnType]:
     digits = _DIGITS.search(written)
     precision, scale = (int(digits[1]), int(digits[2] or 0)) if digits else _USUAL
     if backend == "sqlite":  # it keeps doubles, which have no more digits

@@ -128,7 +128,9 @@ def _note_columns(found: DraftStream, reading: Reading, inferred: Inferred) -> N
     for column, kind in inferred.columns.items():
         values = [value for row in reading.rows if (value := row.values.get(column)) is not None]
         if kind.domain is Domain.DOUBLE and any(map(is_rounded, values)):
-            found.note(f"columns.{column}", 'doubles are rounded; sent as text ("12.50"), it may be a decimal')
+            found.note(
+                f"columns.{column}", 'doubles are rounded; sent as text ("12.50"), it may be a decimal'
+            )
         if odd := [value for value in values if not fits(value, kind.required)]:
             found.note(
                 f"columns.{column}",
@@ -147,7 +149,7 @@ def _note_time(found: DraftStream, times: Sequence[str]) -> None:
     if found.lateness:
         found.note("event_time", "lateness: rows of the sample came out of order by up to that")
     if found.is_ahead:
-        found.note("event_time", "ahead: some rows are more than 1 h after their time in Kafka, so any may be")
+        found.note("event_time", "ahead: some rows are more than 1 h after their record's time in Kafka")
 
 
 def _note_promises(found: DraftStream, reading: Reading) -> None:
@@ -165,7 +167,9 @@ def _require(found: DraftStream, inferred: Inferred) -> None:
         if found.columns[column].nullable:
             found.columns[column] = found.columns[column].required
             missing = inferred.missing[column]
-            found.note(f"columns.{column}", f"{missing} rows of the sample lack it: they would be dead letters")
+            found.note(
+                f"columns.{column}", f"{missing} rows of the sample lack it, and would be dead letters"
+            )
 
 
 def _punctuated_on(reading: Reading, inferred: Inferred, time: str) -> tuple[str, ...]:
@@ -228,8 +232,8 @@ def _without_time(topic: str, rows: Sequence[Row]) -> str:
     }
     seems = "".join(f"; {shown(name)} may be one, but is spelled {text[:40]}" for name, text in like.items())
     return (
-        f"topic {topic}: no column has timestamps such as 2026-01-31T12:00:00Z (UTC), and one is needed as the "
-        f"event time of rows{seems[:400]}; let the producer send one"
+        f"topic {topic}: no column has timestamps such as 2026-01-31T12:00:00Z (UTC), and one is needed as "
+        f"the event time of rows{seems[:400]}; let the producer send one"
     )
 
 
@@ -270,4 +274,3 @@ def renamed(name: str, taken: set[str]) -> str:
     found = next(each for each in numbered if each.lower() not in taken)
     taken.add(found.lower())
     return found
-

@@ -48,7 +48,7 @@ class Draft:
         """The text of the pipeline file."""
         sizes = ", ".join(f"{each.records} records of {_value(each.topic)}" for each in self.streams)
         lines = [
-            *_comment(f"Drafted by `endmark init` from {sizes}. Check each comment, then run `endmark validate`."),
+            *_comment(f"Drafted by `endmark init` from {sizes}. The comments say what was guessed."),
             f"name: {_value(self.name)}",
             "",
             "streams:",
@@ -108,8 +108,8 @@ def _relation(relation: DraftRelation, url: str) -> Iterator[str]:
 
 def _lookup(lookup: DraftLookup) -> Iterator[str]:
     yield from _comment(
-        f"guess: {', '.join(lookup.key)} is the key of {lookup.relation.table}. Rows without a match get nulls; or "
-        "write drop or dead_letter."
+        f"guess: {', '.join(lookup.key)} is the key of {lookup.relation.table}. Rows without a match get "
+        "nulls; or write drop or dead_letter."
     )
     yield f"{_value(lookup.name)}:"
     yield f"  from: {_value(lookup.source)}"
@@ -118,8 +118,8 @@ def _lookup(lookup: DraftLookup) -> Iterator[str]:
 
 def _join(join: DraftJoin) -> Iterator[str]:
     yield from _comment(
-        f"guess: all streams have {', '.join(join.on)}. Rows within a window of one day ({WINDOW}) of event time "
-        "are joined, and older ones are freed; set the longest time that may lie between them."
+        f"guess: all streams have {', '.join(join.on)}. Rows within a window of one day ({WINDOW}) of event "
+        "time are joined, and older ones are freed; set the longest time that may lie between them."
     )
     yield f"{_value(join.name)}:"
     yield f"  join: [{', '.join(map(_value, join.inputs))}]"
