@@ -127,7 +127,7 @@ def _note_columns(found: DraftStream, reading: Reading, inferred: Inferred) -> N
         found.note("extra", f"{shown(column)} is left out: {reason}")
     for column, kind in inferred.columns.items():
         values = [value for row in reading.rows if (value := row.values.get(column)) is not None]
-        if kind.domain is Domain.DOUBLE and any(map(is_rounded, values)):
+        if found.format != "xml" and kind.domain is Domain.DOUBLE and any(map(is_rounded, values)):
             found.note(
                 f"columns.{column}", 'doubles are rounded; sent as text ("12.50"), it may be a decimal'
             )

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from endmark.draft.draft import draft
@@ -75,7 +75,7 @@ def promise(format_: str, key: int) -> bytes:
     if format_ == "debezium":
         before = {"order_id": key}
         return json.dumps({"before": before, "after": None, "source": {}, "op": "d"}).encode()
-    return f"<punct:r><order_id>{key}</order_id></punct:r>".encode()
+    return f"<punct:record><order_id>{key}</order_id></punct:record>".encode()
 
 
 @st.composite
@@ -113,6 +113,7 @@ def loaded(text: str) -> Pipeline:
         return load(file, {})
 
 
+@settings(deadline=None)
 @given(SAMPLES)
 def test_a_draft_is_valid_and_reads_its_sample(found: tuple[Sampled, ...]) -> None:
     drafted = draft("any name", [each.sample for each in found])
