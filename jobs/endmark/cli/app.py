@@ -246,6 +246,9 @@ def run(
 ) -> None:
     """Run a pipeline until SIGTERM, or with --available-now until it is done.
 
+    Without options, it reads from the broker of `endmark broker`, and keeps tables, checkpoint and ops
+    database in var/NAME, by the name of the pipeline. It says so when it starts.
+
     The command exits with 0 after a signal to stop, or when all is done and written. It exits with 1 if the
     job failed; the next run goes on where this one stopped. It exits with 2 if something must be mended
     before the job can start.

@@ -182,8 +182,8 @@ def _report(file: Path, drafted: Draft, unread: Sequence[_Unread], bootstrap: st
         typer.echo(f"join of all streams on {', '.join(drafted.steps.join.on)}")
     for each in unread:
         typer.echo(
-            f"stream {each.stream}: {each.number:,} records of the sample would be dead letters, first: "
-            f"{each.first.reason}: {each.first.error}"
+            f"stream {each.stream}: records of the sample that would be dead letters: {each.number:,}, "
+            f"first: {each.first.reason}: {each.first.error}"
         )
     for variable in variables:
         typer.echo(

@@ -70,7 +70,7 @@ def relations_at(url: str, tables: Sequence[str] = ()) -> list[DraftRelation]:
         raise ConfigError(f"--database: there is no file {parsed.database}; correct the path")
     with _connected(parsed) as connection:
         inspector = sa.inspect(connection)
-        there = [*inspector.get_table_names(), *inspector.get_view_names()]
+        there = inspector.get_table_names()
         if missing := [table for table in tables if table not in there]:
             raise ConfigError(
                 f"--tables: {place(parsed)} has no table {', '.join(missing)}; there are: "

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from endmark.draft.columns import Inferred
-    from endmark.draft.reading import Reading, Row
+    from endmark.draft.reading import Reading, Row, Spelled
     from endmark.draft.samples import Sample
 
 _LATENESSES = [1, 5, 30, 60, 300, 1_800, 3_600, 21_600, 86_400]  # seconds
@@ -43,6 +43,7 @@ class DraftStream:
         lateness: the seconds by which rows of a partition came out of order.
         is_ahead: whether rows have event times of more than an hour after Kafka's.
         punctuated_on: the columns that punctuations restrict.
+        is_spread: whether rows of one value in these columns are in several partitions.
         has_updates: whether Debezium captured updates.
         ignores: whether rows have members that are left out.
         records: the number of records of the sample.
@@ -58,6 +59,7 @@ class DraftStream:
     lateness: int
     is_ahead: bool
     punctuated_on: tuple[str, ...]
+    is_spread: bool
     has_updates: bool
     ignores: bool
     records: int
@@ -100,6 +102,7 @@ def draft_stream(name: str, sample: Sample) -> DraftStream:
     if not disorder:
         raise ConfigError(_without_time(sample.topic, reading.rows))
     time = min(disorder, key=lambda column: (inferred.columns[column].nullable, disorder[column]))
+    promised_on = _punctuated_on(reading, inferred, time)
     found = DraftStream(
         name,
         sample.topic,
@@ -108,7 +111,8 @@ def draft_stream(name: str, sample: Sample) -> DraftStream:
         time,
         _rounded_up(disorder[time]),
         is_ahead=any(_is_ahead(row, time) for row in reading.rows),
-        punctuated_on=_punctuated_on(reading, inferred, time),
+        punctuated_on=promised_on,
+        is_spread=bool(promised_on) and _is_spread(reading.rows, promised_on),
         has_updates=reading.updates > 0,
         ignores=bool(inferred.left_out),
         records=len(sample.records),
@@ -138,7 +142,9 @@ def _note_columns(found: DraftStream, reading: Reading, inferred: Inferred) -> N
                 f"{odd[0].plain[:40]!a}",
             )
     if reading.others:
-        found.note("format", f"{reading.others} of {found.records} records are no {reading.format}")
+        found.note(
+            "format", f"of {found.records} records, {reading.others} cannot be read as {reading.format}"
+        )
     if reading.updates:
         found.note("updates", "each update is a row of its own, beside the earlier ones of its key")
 
@@ -157,6 +163,8 @@ def _note_promises(found: DraftStream, reading: Reading) -> None:
         what = "deletions name" if reading.format == "debezium" else "punctuations of the sample restrict"
         named = "the primary key" if reading.format == "debezium" else "these columns"
         found.note("punctuated_on", f"{what} {named}")
+        if found.is_spread:
+            found.note("punctuated_on", "scope: their values have rows in several partitions")
     elif reading.format == "debezium":
         found.note("columns", "name the primary key in punctuated_on: a deletion then closes its key")
 
@@ -183,6 +191,16 @@ def _punctuated_on(reading: Reading, inferred: Inferred, time: str) -> tuple[str
     ]
     return tuple(
         column for column in dict.fromkeys([*promised, *reading.primary]) if column in inferred.columns
+    )
+
+
+def _is_spread(rows: Sequence[Row], columns: Sequence[str]) -> bool:
+    """Return whether rows of equal values in some columns are in several partitions."""
+    partition_of: dict[tuple[Spelled | None, ...], int] = {}
+    return any(
+        partition_of.setdefault(tuple(map(row.values.get, columns)), row.record.partition)
+        != row.record.partition
+        for row in rows
     )
 
 

@@ -90,6 +90,7 @@ def _stream_fields(stream: DraftStream) -> Iterator[str]:
     yield from _noted(stream, "event_time", [f"event_time: {{{', '.join(time)}}}"])
     if stream.punctuated_on:
         yield from _noted(stream, "punctuated_on", [f"punctuated_on: {_list(stream.punctuated_on)}"])
+        yield from ["punctuation_scope: topic"] if stream.is_spread else []
     yield from _noted(stream, "updates", ["updates: rows"] if stream.has_updates else [])
 
 

@@ -30,7 +30,7 @@ def test_a_file_is_written_once(tmp_path: Path, sample: str) -> None:
     first = endmark("init", str(file), sample)
     assert first.returncode == 0, first.stderr
     assert "stream orders: json, 3 columns by 1 rows, event time ordered_at" in first.stdout
-    assert "1 records of the sample would be dead letters, first: malformed" in first.stdout
+    assert "records of the sample that would be dead letters: 1, first: malformed" in first.stdout
     assert f"next: endmark run {file} --available-now" in first.stdout
 
     file.write_text("mine")

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
+from endmark.databases import database_url
 from endmark.draft.draft import draft
 from endmark.draft.relations import relations_at
 from endmark.draft.samples import Record, Sample
 from endmark.errors import ConfigError, MissingPartError
+from endmark.pipeline import Relation
 from endmark.pipeline.file import load
 from endmark.relation.sql import SqlRelation
 
@@ -104,3 +108,20 @@ def test_a_database_that_does_not_answer() -> None:
     ) as told:
         relations_at("mysql://a:hunter2@127.0.0.1:1/shop")
     assert "hunter2" not in str(told.value)
+
+
+@pytest.mark.parametrize("server", ["mariadb", "postgresql"])
+def test_types_of_servers(server: str, request: pytest.FixtureRequest) -> None:
+    """A relation that is read by its URL as people write it, with types that the table has."""
+    url = re.sub(r"\+\w+", "", request.getfixturevalue(server).url)
+    engine = sa.create_engine(database_url(url, "it"))
+    with engine.begin() as connection:
+        connection.execute(sa.text(
+            "CREATE TABLE drafted (drafted_id BIGINT PRIMARY KEY, name VARCHAR(20), price DECIMAL(10,2), "
+            "active BOOLEAN, day DATE, seen TIMESTAMP, small SMALLINT, ratio DOUBLE PRECISION)"
+        ))  # fmt: skip
+    engine.dispose()
+    [found] = relations_at(url, ["drafted"])
+    kinds = ["long", "string", "decimal(10,2)", "boolean", "date", "timestamp", "long", "double"]
+    assert (found.key, list(map(str, found.columns.values()))) == (("drafted_id",), kinds)
+    SqlRelation(Relation(url=url, table="drafted", key=found.key, columns=found.columns)).check()
