@@ -23,8 +23,8 @@ def broker(
 ) -> None:
     """Run a Kafka broker for this machine alone, until Ctrl-C or SIGTERM.
 
-    It is one broker without copies of records, to try pipelines with. Topics are to be created before they
-    are used.
+    It is one broker without copies of records, to try pipelines with. Every user of this machine can reach
+    it. Create topics before you use them.
     """
     from endmark.driver.stop import StopRequest
     from endmark.embedded.broker import Broker

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from endmark.databases import database_url
@@ -13,10 +14,10 @@ from endmark.draft.text import Draft
 from endmark.pipeline.sources import COORDINATES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
-    from endmark.draft.relations import DraftRelation
     from endmark.draft.samples import Sample
+    from endmark.draft.steps import DraftSteps
     from endmark.draft.streams import DraftStream
 
 URL_VARIABLE = "ENDMARK_RELATION_URL"
@@ -44,15 +45,10 @@ def draft(
     for relation in relations:
         relation.name = renamed(relation.table, taken)
     steps = guess_steps(streams, relations, taken)
-    asked = [lookup.relation for lookup in steps.lookups]
-    keep = {
-        *(steps.join.on if steps.join else ()),
-        *(name for lookup in steps.lookups for name in lookup.key),
-    }
-    _part_names(streams, asked, keep)
-    unused = tuple(each for each in steps.unused if each.table in tables)
-    steps = type(steps)(steps.lookups, steps.join, steps.last, unused)
-    return Draft(renamed(name, set()), streams, steps, _url(database) if asked and database else None)
+    _part_names(streams, steps)
+    asked_for = tuple(each for each in steps.unused if each.table in tables)
+    url = _url(database) if database is not None and steps.lookups else None
+    return Draft(renamed(name, set()), streams, replace(steps, unused=asked_for), url)
 
 
 def _short(topic: str, samples: Sequence[Sample]) -> str:
@@ -62,10 +58,10 @@ def _short(topic: str, samples: Sequence[Sample]) -> str:
     return last if last and len(alike) == 1 else topic
 
 
-def _part_names(
-    streams: Sequence[DraftStream], relations: Sequence[DraftRelation], keep: Collection[str]
-) -> None:
-    """Leave out columns that would have the name of another one in tables, such as a_b of a and b of a_a."""
+def _part_names(streams: Sequence[DraftStream], steps: DraftSteps) -> None:
+    """Leave out columns that would have the name of another one in tables, as b_c of a, and c of a_b."""
+    references = (reference for lookup in steps.lookups for reference in lookup.key)
+    keep = {*(steps.join.on if steps.join else ()), *(each.rpartition(".")[2] for each in references)}
     seen = {f"{stream.name}_{column}".lower() for stream in streams for column in COORDINATES}
     for stream in streams:
         for column in list(stream.columns):
@@ -74,7 +70,7 @@ def _part_names(
             if name in seen and not needed:
                 stream.leave_out(column, f"another stream has a column that is {name} in tables")
             seen.add(name)
-    for relation in relations:
+    for relation in (lookup.relation for lookup in steps.lookups):
         for column in relation.added:
             name = f"{relation.name}_{column}".lower()
             if name in seen and column not in keep:

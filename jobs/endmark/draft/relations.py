@@ -39,7 +39,7 @@ class DraftRelation:
         table: the table.
         key: the columns of the primary key.
         columns: the types of the columns.
-        left_out: the columns of a type that no relation can have, with that type.
+        left_out: the columns that the relation does not have, with the reason.
     """
 
     name: str
@@ -111,7 +111,7 @@ def _relation(connection: sa.Connection, table: str, key: Collection[str]) -> Dr
     }
     columns = {name: kind for name, kind in kinds.items() if kind is not None}
     able = all(columns.get(name) not in (None, ColumnType.DOUBLE) for name in key)
-    left_out = {name: there[name].type for name, kind in kinds.items() if kind is None}
+    left_out = {name: f"no type holds {there[name].type}" for name, kind in kinds.items() if kind is None}
     return DraftRelation(table, table, tuple(key) if able else (), columns, left_out)
 
 

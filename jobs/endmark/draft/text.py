@@ -100,8 +100,8 @@ def _relation(relation: DraftRelation, url: str) -> Iterator[str]:
     yield f"  table: {_value(relation.table)}"
     yield f"  key: {_list(relation.key)}"
     if relation.left_out:
-        left = ", ".join(f"{json.dumps(name)} ({kind})" for name, kind in relation.left_out.items())
-        yield from _indented(_comment(f"left out, since no type holds them: {left}"), 2)
+        left = ", ".join(f"{json.dumps(name)} ({reason})" for name, reason in relation.left_out.items())
+        yield from _indented(_comment(f"left out: {left}"), 2)
     yield "  columns:"
     for name, kind in relation.columns.items():
         yield f"    {_value(name)}: {kind}"

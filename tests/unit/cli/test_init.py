@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 from pathlib import Path
 
 import pytest
 
+from endmark.cli.init import init
 from endmark.draft import draft as drafting
+from endmark.draft import samples
 from endmark.draft.draft import draft
 from endmark.draft.relations import DraftRelation
 from endmark.draft.samples import Record, Sample
@@ -61,6 +64,29 @@ def test_nobody_is_asked_without_a_terminal(tmp_path: Path, options: list[str], 
     assert ended.returncode == 2, ended.stderr
     assert says in ended.stderr
     assert not list(tmp_path.iterdir())
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_person_is_asked_for_topics(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """It shows those of the broker, and reads the ones that are named."""
+    asked: list[str] = []
+
+    def sample_topics(_: str, topics: list[str]) -> list[Sample]:
+        asked.extend(topics)
+        return [Sample("orders", [Record(ROW.encode())])]
+
+    monkeypatch.setattr(samples, "topics_at", lambda _: ["orders", "others"])
+    monkeypatch.setattr(samples, "sample_topics", sample_topics)
+    monkeypatch.setattr("sys.stdin", Terminal(" orders,,\n"))
+    init(tmp_path / "shop.yaml")
+    assert asked == ["orders"]
+    assert "topics at localhost:9092: orders, others" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from xml.sax.saxutils import escape
 
 import pyarrow as pa
@@ -15,7 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from endmark.draft import draft as drafting
 from endmark.draft.draft import draft
+from endmark.draft.relations import DraftRelation
 from endmark.draft.samples import Record, Sample
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
@@ -113,10 +116,37 @@ def loaded(text: str) -> Pipeline:
         return load(file, {})
 
 
+KINDS = st.sampled_from([ColumnType.LONG, ColumnType.STRING, ColumnType.DOUBLE, ColumnType.decimal(10, 2)])
+NAMES = st.sampled_from(["customer_id", "order_id", "id", "a", "a_b", "country", "null", "Id"])
+
+
+@st.composite
+def relation(draw: st.DrawFn, table: str) -> DraftRelation:
+    columns = draw(st.dictionaries(NAMES, KINDS, min_size=1, max_size=5))
+    columns = {name: kind for name, kind in columns.items() if name != "Id" or "id" not in columns}
+    able = [name for name, kind in columns.items() if kind != ColumnType.DOUBLE]
+    key = draw(st.lists(st.sampled_from(able), min_size=1, max_size=2, unique=True)) if able else []
+    return DraftRelation(table, table, tuple(key), columns, {})
+
+
+TABLES = st.lists(
+    st.sampled_from(["customers", "orders", "a", "countries", "results", "true"]), max_size=4, unique=True
+)
+RELATIONS = TABLES.flatmap(lambda tables: st.tuples(*map(relation, tables)))
+
+
 @settings(deadline=None)
-@given(SAMPLES)
-def test_a_draft_is_valid_and_reads_its_sample(found: tuple[Sampled, ...]) -> None:
-    drafted = draft("any name", [each.sample for each in found])
+@given(SAMPLES, RELATIONS)
+def test_a_draft_is_valid_and_reads_its_sample(
+    found: tuple[Sampled, ...], tables: tuple[DraftRelation, ...]
+) -> None:
+    """It looks up some of any master tables, and names all others that were asked for."""
+    there = [each for each in tables if each.key]
+    with patch.object(drafting, "relations_at", return_value=there):
+        names = [each.table for each in there]
+        drafted = draft("any name", [each.sample for each in found], "sqlite:///r.db", names)
+    asked = {lookup.relation.table for lookup in drafted.steps.lookups}
+    assert {*asked, *(each.table for each in drafted.steps.unused)} == set(names)
     spec = loaded(drafted.text)
     for stream, each in zip(drafted.streams, found, strict=True):
         declared = spec.streams[stream.name]
