@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import sqlalchemy as sa
 
-from endmark.databases import place
+from endmark.databases import database_url, place
 from endmark.domain import Domain
 from endmark.errors import ConfigError, MissingPartError
 from endmark.pipeline import Lookup, Pipeline, Relation
@@ -122,7 +122,7 @@ def _pairs(pipeline: Pipeline, lookup: Lookup) -> list[tuple[Column, str]]:
 def _chunks(relation: Relation, prefix: str) -> Iterator[pa.Table]:
     wanted = [sa.column(quoted(column), _sql_type(kind)) for column, kind in relation.columns.items()]
     backend = backend_of(relation.url)
-    engine = sa.create_engine(relation.url)
+    engine = sa.create_engine(database_url(relation.url, f"relations.{prefix}.url"))
     try:
         with engine.connect() as connection:
             if utc := _IN_UTC.get(backend):
