@@ -49,7 +49,6 @@ LONG = (
     "oracle/test_running_groups.py",
     "oracle/test_knobs.py",
     "oracle/test_lookup_gate.py",
-    "unit/relation/test_outage.py",
     "oracle/test_lookup_join.py",
     "unit/relation/test_sql.py",
     "oracle/test_stream_join.py",

@@ -76,7 +76,7 @@ def shortest(batches: int) -> float:
 
 
 def test_the_pace_of_a_job_is_turned_while_it_runs(tmp_path: Path) -> None:
-    """A turn holds from the second batch after the one that reads it, since Spark has planned the next by then.
+    """A turn holds from the second batch after its reader, since Spark has planned the next batch by then.
 
     It still holds after a kill, and the job ignores a stored turn that its knob no longer takes. A turn ends
     an hour's wait at once. Nothing is lost or done twice, and Spark's log has no error of the new pace."""
