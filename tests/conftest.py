@@ -83,14 +83,14 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
 
 @pytest.fixture(scope="session")
 def mysql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MySql]:
-    """As `mariadb`."""
+    """A running MySQL with an empty database; tests name their tables so that they do not meet."""
     with MySql(tmp_path_factory.mktemp("mysql")) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[PostgreSql]:
-    """As `mariadb`."""
+    """A running PostgreSQL with an empty database; tests name their tables so that they do not meet."""
     with PostgreSql() as running:
         yield running
 

@@ -33,7 +33,7 @@ class Server(Protocol):
 
 
 def reader_of(database: Database, retry: str = "90s") -> SqlRelation:
-    """Of the table `r`, which holds `ROWS`."""
+    """Return a reader of the table `r`, which holds `ROWS`."""
     return database.reader("r", "k", retry=retry, k="long", v="string")
 
 

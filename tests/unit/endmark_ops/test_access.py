@@ -162,7 +162,7 @@ def test_failed_logins_are_counted_and_logged_without_their_tokens(
 
 
 def test_whoever_fails_again_waits_longer_and_alone() -> None:
-    """What is remembered of addresses is bounded, and how many wait at a time."""
+    """The sidecar bounds the addresses that it remembers, and the number of refusals that wait."""
     failed = FailedLogins()
     waits = [failed.count("192.0.2.1", "unknown") for _ in range(8)]
     assert waits == [0.25, 0.5, 1.0, 2.0, 4.0, 4.0, 4.0, 4.0]
