@@ -50,7 +50,6 @@ LONG = (
     "oracle/test_running_groups.py",
     "oracle/test_knobs.py",
     "oracle/test_lookup_gate.py",
-    "unit/relation/test_outage.py",
     "oracle/test_lookup_join.py",
     "unit/relation/test_sql.py",
     "oracle/test_stream_join.py",
@@ -85,14 +84,14 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
 
 @pytest.fixture(scope="session")
 def mysql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MySql]:
-    """As `mariadb`."""
+    """A running MySQL with an empty database; tests name their tables so that they do not meet."""
     with MySql(tmp_path_factory.mktemp("mysql")) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[PostgreSql]:
-    """As `mariadb`."""
+    """A running PostgreSQL with an empty database; tests name their tables so that they do not meet."""
     with PostgreSql() as running:
         yield running
 

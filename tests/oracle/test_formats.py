@@ -105,8 +105,8 @@ def declared(kind: str, updates: str = "dead_letter") -> Stream:
 
 
 def fates(stream: Stream, values: list[bytes | None]) -> list[Any]:
-    """What the engine makes of records: columns of a row, a closed key, `promise`, `skipped`, or
-    `dead letter`, for the reason that `verify` finds."""
+    """Parse all values, and return the fate of each: columns of a row, a closed key, `promise`, `skipped`, or
+    `dead letter`. Each rejection has the reason that `verify` finds."""
     parsed = parse(stream, values)
     found: dict[int, Any] = {}
     found.update(zip(parsed.row_at.tolist(), parsed.rows.to_pylist(), strict=True))
@@ -129,7 +129,7 @@ def parse(stream: Stream, values: list[bytes | None]) -> Parsed:
 
 
 def plain(stream: Stream, value: bytes) -> Any:
-    """As `fates` tells it, by what `verify` reads."""
+    """Return the fate of one value by the reader of `verify`, in the form that `fates` has."""
     flat, skips = READERS[stream.format].flat, READERS[stream.format].skips
     if skips is not None and skips(value, stream):
         return "skipped"

@@ -233,7 +233,7 @@ def announced_together(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def number_running(tables: Tables, batch: int) -> None:
-    """What the sink adds to running groups."""
+    """Add the number of the batch to running groups, which the sink does in a job."""
     for row in tables.get(channels.RUNNING, []):
         row["batch"] = batch
 

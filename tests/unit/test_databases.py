@@ -29,7 +29,7 @@ OPENED_BY: list[Callable[[str], Any]] = [
 def test_a_password_with_an_at_sign_as_it_is_is_refused_without_being_told(
     opened: Callable[[str], Any], password: str
 ) -> None:
-    """What follows its first @ would pass for a host, which drivers put into their errors."""
+    """Drivers would take the rest after its first @ for a host, and put it into their errors."""
     with pytest.raises(ConfigError, match="%40") as refused:
         opened(f"mysql+pymysql://ops:{password}@127.0.0.1:1/warehouse")
     assert "hunter2" not in str(refused.value)

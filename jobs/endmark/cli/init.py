@@ -138,7 +138,8 @@ def _unread(spec: Pipeline, name: str, sample: Sample) -> _Unread | None:
 
     stream, key = spec.streams[name], spec.stage_of(name).key
     values = [record.value for record in sample.records]
-    found = FORMATS[stream.format].parser(stream, name, key).parse(pa.array(values, pa.binary())).rejections
+    parser = FORMATS[stream.format].parser(stream, name, key, ())
+    found = parser.parse(pa.array(values, pa.binary())).rejections
     return _Unread(name, len(found), found[0]) if found else None
 
 

@@ -151,7 +151,7 @@ def test_a_draft_is_valid_and_reads_its_sample(
     for stream, each in zip(drafted.streams, found, strict=True):
         declared = spec.streams[stream.name]
         assert (declared.topic, declared.format) == (each.sample.topic, each.format)
-        parser = FORMATS[declared.format].parser(declared, stream.name, ("order_id",))
+        parser = FORMATS[declared.format].parser(declared, stream.name, ("order_id",), ())
         values = pa.array([record.value for record in each.sample.records], pa.binary())
         do_not_fit = any("do not fit" in note for note in stream.notes.values())
         odd = {"wrong_type", "bad_value"} if do_not_fit else set()
