@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 import typer
 from rich.console import Console
 
-from endmark.cli import classes, dead_letters, feed, knobs, maintain, ops
+from endmark.cli import classes, dead_letters, feed, knobs, maintain, ops, why
 from endmark.cli.options import (
     AsJson,
     Assignments,
@@ -72,6 +72,7 @@ app.command()(feed.feed_workload)
 app.command()(ops.ops)
 app.command()(maintain.maintain)
 app.command()(ops.status)
+app.command()(why.why)
 app.command()(classes.record_classes)
 
 
