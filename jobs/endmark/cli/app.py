@@ -32,6 +32,7 @@ from endmark.control.database import OpsDatabase
 from endmark.errors import EXIT_FAILED, EXIT_USAGE, ConfigError, EndmarkError, MissingPartError
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import states
+from endmark.pipeline.explanation import explained
 from endmark.pipeline.fields import size
 from endmark.pipeline.file import load
 from endmark.pipeline.picture import drawn
@@ -102,6 +103,18 @@ def validate(
         typer.echo(f"{pipeline}: pipeline {spec.name} is valid")
         for state in kept:
             typer.echo(str(state))
+
+
+@app.command()
+def explain(
+    pipeline: PipelineOrExample = AUCTION, assignments: Assignments = None, as_json: AsJson = False
+) -> None:
+    """Say what runs where, what is in state and what bounds it, and when rows of tables are final."""
+    found = explained(load(pipeline, assignments=assignments or ()))
+    if as_json:
+        Output(as_json).emit(found.facts)
+    else:
+        typer.echo("\n".join(found.lines()))
 
 
 def _check_conditions(spec: Pipeline) -> None:
