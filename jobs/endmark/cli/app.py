@@ -11,10 +11,12 @@ import json
 import math
 import sys
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
+from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
 from endmark.cli import classes, dead_letters, feed, knobs, maintain, ops, why
@@ -32,8 +34,9 @@ from endmark.control.database import OpsDatabase
 from endmark.errors import EXIT_FAILED, EXIT_USAGE, ConfigError, EndmarkError, MissingPartError
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import states
+from endmark.pipeline.chain import chained
 from endmark.pipeline.explanation import explained
-from endmark.pipeline.fields import size
+from endmark.pipeline.fields import Duration, size
 from endmark.pipeline.file import load
 from endmark.pipeline.picture import drawn
 from endmark.pipelines import AUCTION
@@ -115,6 +118,32 @@ def explain(
         Output(as_json).emit(found.facts)
     else:
         typer.echo("\n".join(found.lines()))
+
+
+@app.command()
+def chain(
+    pipeline: PipelineOrExample = AUCTION,
+    step: Annotated[str | None, typer.Argument(help="Published step; needed if there are several.")] = None,
+    spread: Annotated[
+        str,
+        typer.Option(help="Event time that the records of one batch may span, over all partitions."),
+    ] = "1h",
+    assignments: Assignments = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the entry under `streams` by which another pipeline reads what this one publishes."""
+    found = chained(load(pipeline, assignments=assignments or ()), step, _span(spread))
+    if as_json:
+        Output(as_json).emit(found.entry)
+    else:
+        typer.echo("\n".join(found.lines()))
+
+
+def _span(text: str) -> timedelta:
+    try:
+        return TypeAdapter(Duration).validate_python(text)
+    except ValidationError as error:
+        raise ConfigError(f"--spread: {error.errors()[0]['msg']}") from None
 
 
 def _check_conditions(spec: Pipeline) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from endmark.pipeline.model import Pipeline
     from endmark.pipeline.stage import Stage
 
+_NONE = "stays empty"
 _ONCE = "each row is final when it is written"
 _RESERVED = dict(zip(RESERVED, ("all topics", "all streams", "the results"), strict=True))
 
@@ -155,7 +156,8 @@ def _tables(pipeline: Pipeline, kept: Sequence[State]) -> Iterator[Output]:
 def _topics(pipeline: Pipeline) -> Iterator[Output]:
     for step, published in pipeline.publish.items():
         is_last = step == pipeline.flow.results
-        behind = "output punctuations follow them" if is_last else "no punctuations follow"
+        silent = not is_last or _punctuations(pipeline.last_stage) == _NONE
+        behind = "no punctuations follow" if silent else "output punctuations follow"
         final = f"{_results(pipeline) if is_last else _ONCE}, and {behind}"
         yield Output(published.topic, "topic", step, "append", final)
 
@@ -180,7 +182,7 @@ def _final(pipeline: Pipeline, role: str, kept: Sequence[State]) -> str:
 def _punctuations(stage: Stage) -> str:
     rule = Propagation.EARLY if stage.join is None else PRESETS[stage.join.preset].propagate
     if stage.earlier is not None or rule is Propagation.NEVER:
-        return "stays empty"
+        return _NONE
     if rule is Propagation.CLOSED:
         return "a row comes for each key that all streams have closed"
     return "a row comes once no later result matches it"

@@ -23,7 +23,8 @@ def test_each_step_state_table_and_topic_stands_in_it_once(example: str) -> None
     pipeline = load(AUCTION.with_name(f"{example}.yaml"), {"ENDMARK_RELATION_URL": "sqlite://"})
     found = explained(pipeline)
 
-    steps = [step.step for part in (*found.reads, *found.stages) for step in part.steps]
+    parts = [read.steps for read in found.reads] + [stage.steps for stage in found.stages]
+    steps = [step.step for part in parts for step in part]
     assert sorted(steps) == sorted(pipeline.steps)
     assert sorted(text for stage in found.stages for text in stage.state) == sorted(
         map(str, states(pipeline))
