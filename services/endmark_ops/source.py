@@ -14,9 +14,11 @@ from endmark.control.database import FinishedBatch, OpsDatabase
 from endmark.control.dead_letters import Coordinates, DeadLetter
 from endmark.control.description import Description
 from endmark.control.forecasts import Stored, newest_forecasts
+from endmark.control.questions import ask
 from endmark.control.replays import Replay, replay, replayed
 from endmark.databases import database_url, place
 from endmark.errors import MissingPartError
+from endmark.wire.control import Question
 from endmark_ops.lag import Ends, lag
 
 T = TypeVar("T")
@@ -177,6 +179,21 @@ class OpsSource:
             MissingPartError: the broker does not answer; the record may be in Kafka nevertheless.
         """
         return self._read(lambda database: replay(database, bootstrap, self.pipeline, letter, value, by))
+
+    def ask(self, bootstrap: str, topic: str, question: Question, patience: float) -> dict[str, Any]:
+        """Ask the running job, and return its answer.
+
+        Args:
+            bootstrap: the broker's host:port.
+            topic: the control topic.
+            question: the question.
+            patience: the most seconds to wait.
+
+        Raises:
+            EndmarkError: no job runs, or it has not answered in time.
+            MissingPartError: the broker does not answer.
+        """
+        return self._read(lambda database: ask(database, bootstrap, self.pipeline, topic, question, patience))
 
     def _read(self, query: Callable[[OpsDatabase], T]) -> T:
         try:

@@ -11,15 +11,18 @@ import json
 import math
 import sys
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
+from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
-from endmark.cli import broker, classes, dead_letters, feed, init, knobs, maintain, ops
+from endmark.cli import broker, classes, dead_letters, feed, init, knobs, maintain, ops, why
 from endmark.cli.options import (
     BROKER,
+    OPS_URL,
     AsJson,
     Assignments,
     Bootstrap,
@@ -30,7 +33,6 @@ from endmark.cli.options import (
     Warehouse,
     checkpoint_of,
     home_of,
-    ops_url_of,
     warehouse_of,
 )
 from endmark.control import forecasts
@@ -39,7 +41,9 @@ from endmark.databases import database_url, place
 from endmark.errors import EXIT_FAILED, EXIT_USAGE, ConfigError, EndmarkError, MissingPartError
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import states
-from endmark.pipeline.fields import size
+from endmark.pipeline.chain import chained
+from endmark.pipeline.explanation import explained
+from endmark.pipeline.fields import Duration, size
 from endmark.pipeline.file import load
 from endmark.pipeline.picture import drawn
 from endmark.pipelines import AUCTION
@@ -85,6 +89,7 @@ app.command()(feed.feed_workload)
 app.command()(ops.ops)
 app.command()(maintain.maintain)
 app.command()(ops.status)
+app.command()(why.why)
 app.command()(classes.record_classes)
 
 
@@ -114,6 +119,44 @@ def validate(
         typer.echo(f"{pipeline}: pipeline {spec.name} is valid")
         for state in kept:
             typer.echo(str(state))
+
+
+@app.command()
+def explain(
+    pipeline: PipelineOrExample = AUCTION, assignments: Assignments = None, as_json: AsJson = False
+) -> None:
+    """Say what runs where, what is in state and what bounds it, and when rows of tables are final."""
+    found = explained(load(pipeline, assignments=assignments or ()))
+    if as_json:
+        Output(as_json).emit(found.facts)
+    else:
+        typer.echo("\n".join(found.lines()))
+
+
+@app.command()
+def chain(
+    pipeline: PipelineOrExample = AUCTION,
+    step: Annotated[str | None, typer.Argument(help="Published step; needed if there are several.")] = None,
+    spread: Annotated[
+        str,
+        typer.Option(help="Event time that the records of one batch may span, over all partitions."),
+    ] = "1h",
+    assignments: Assignments = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the entry under `streams` by which another pipeline reads what this one publishes."""
+    found = chained(load(pipeline, assignments=assignments or ()), step, _span(spread))
+    if as_json:
+        Output(as_json).emit(found.entry)
+    else:
+        typer.echo("\n".join(found.lines()))
+
+
+def _span(text: str) -> timedelta:
+    try:
+        return TypeAdapter(Duration).validate_python(text)
+    except ValidationError as error:
+        raise ConfigError(f"--spread: {error.errors()[0]['msg']}") from None
 
 
 def _check_conditions(spec: Pipeline) -> None:
@@ -236,7 +279,7 @@ def run(
     bootstrap: Bootstrap = BROKER,
     warehouse: Warehouse = None,
     checkpoint: Checkpoint = None,
-    ops_url: OpsUrl = None,
+    ops_url: OpsUrl = OPS_URL,
     master: Annotated[str, typer.Option(help="Spark master; ignored under spark-submit.")] = "local[2]",
     buckets: Annotated[int, typer.Option(min=1, help="Hash shares of state, one task each.")] = 2,
     available_now: Annotated[bool, typer.Option(help="Stop after the records that Kafka holds now.")] = False,
@@ -272,7 +315,7 @@ def run(
                     bootstrap=bootstrap,
                     warehouse=warehouse_of(spec.name, warehouse),
                     checkpoint=checkpoint_of(spec.name, checkpoint),
-                    ops_url=ops_url_of(spec.name, ops_url),
+                    ops_url=ops_url,
                     master=master,
                     buckets=buckets,
                     available_now=available_now,
@@ -305,7 +348,7 @@ def verify(
     until_read: Annotated[
         bool, typer.Option(help="Leave out records that the stopped job has not read, by its ops database.")
     ] = False,
-    ops_url: OpsUrl = None,
+    ops_url: OpsUrl = OPS_URL,
     assignments: Assignments = None,
     as_json: AsJson = False,
 ) -> None:
@@ -318,7 +361,7 @@ def verify(
     from endmark.verify.verification import verify as recompute
 
     spec = load(pipeline, assignments=assignments or ())
-    until = offsets_read(ops_url_of(spec.name, ops_url), spec.name) if until_read else None
+    until = offsets_read(ops_url, spec.name) if until_read else None
     report = recompute(spec, bootstrap, warehouse_of(spec.name, warehouse), until)
     if as_json:
         typer.echo(report.to_json())

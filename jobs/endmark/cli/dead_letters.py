@@ -13,12 +13,12 @@ import typer
 
 from endmark.cli.options import (
     BROKER,
+    OPS_URL,
     AsJson,
     Bootstrap,
     OpsUrl,
     PipelineFile,
     Warehouse,
-    ops_url_of,
     warehouse_of,
 )
 from endmark.control.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
@@ -68,7 +68,7 @@ def replay(
     at: At,
     bootstrap: Bootstrap = BROKER,
     warehouse: Warehouse = None,
-    ops_url: OpsUrl = None,
+    ops_url: OpsUrl = OPS_URL,
     value: Annotated[str | None, typer.Option(help="Text to send in place of the letter's value.")] = None,
     by: Annotated[str, typer.Option(help="Who replays it.", show_default="you")] = "",
     as_json: AsJson = False,
@@ -82,7 +82,7 @@ def replay(
     if letter.at.topic == spec.control_topic:
         raise ConfigError(f"{at} is a control record; turn the knob: endmark knobs set")
     sent = letter.value if value is None else value.encode()
-    with closing(OpsDatabase(ops_url_of(spec.name, ops_url))) as ops:
+    with closing(OpsDatabase(ops_url)) as ops:
         done = send_again(ops, bootstrap, spec.name, letter, sent, by or getpass.getuser())
     to = Coordinates(letter.at.topic, letter.at.partition, done.to_offset or 0)
     if as_json:

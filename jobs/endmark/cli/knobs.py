@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from endmark.cli.options import BROKER, AsJson, Bootstrap, OpsUrl, PipelineFile, ops_url_of
+from endmark.cli.options import BROKER, OPS_URL, AsJson, Bootstrap, OpsUrl, PipelineFile
 from endmark.control.changes import rule_of
 from endmark.control.knobs import about_knob, filed, steps_of, turned
 from endmark.pipeline.file import load
@@ -25,14 +25,14 @@ app = typer.Typer(help="Settings of a running job.", no_args_is_help=True)
 @app.command("list")
 def list_knobs(
     pipeline: PipelineFile,
-    ops_url: OpsUrl = None,
+    ops_url: OpsUrl = OPS_URL,
     as_json: AsJson = False,
 ) -> None:
     """Show each knob with its value, and each turn with its time and author; durations are in seconds."""
     from endmark.control.database import OpsDatabase
 
     spec = load(pipeline)
-    with closing(OpsDatabase(ops_url_of(spec.name, ops_url))) as ops:
+    with closing(OpsDatabase(ops_url)) as ops:
         turns = ops.turns(spec.name)
     steps = steps_of(spec)
     values = filed(steps)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from endmark.cli.options import BROKER, AsJson, OpsUrl, ops_url_of, warehouse_of
+from endmark.cli.options import BROKER, OPS_URL, AsJson, OpsUrl, warehouse_of
 from endmark.errors import MissingPartError
 from endmark.private import keep_private
 
@@ -34,7 +34,7 @@ _TOTALS = {
 
 def ops(
     pipeline: Annotated[str, typer.Option(help="Name of the pipeline to show.")] = "auction",
-    ops_url: OpsUrl = None,
+    ops_url: OpsUrl = OPS_URL,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8080,
     known_as: Annotated[
@@ -80,11 +80,11 @@ def ops(
         else:
             typer.echo(f"{time.strftime('%H:%M:%S')} dashboard at {url}", err=True)
 
-    if ops_url is None:
+    if ops_url == OPS_URL:
         bootstrap, warehouse = bootstrap or BROKER, warehouse_of(pipeline, warehouse)
     reach = Reach(tokens, bootstrap, warehouse)
     serve(
-        ops_url_of(pipeline, ops_url),
+        ops_url,
         pipeline,
         port,
         host=host,
@@ -96,7 +96,7 @@ def ops(
 
 def status(
     pipeline: Annotated[str, typer.Option(help="Name of the pipeline.")] = "auction",
-    ops_url: OpsUrl = None,
+    ops_url: OpsUrl = OPS_URL,
     bootstrap: Annotated[
         str | None,
         typer.Option(
@@ -113,9 +113,9 @@ def status(
     from endmark_ops.routes.status import status as status_of
     from endmark_ops.source import OpsSource, UnreadableError
 
-    if ops_url is None:
+    if ops_url == OPS_URL:
         bootstrap = bootstrap or BROKER
-    source = OpsSource(ops_url_of(pipeline, ops_url), pipeline, partial(_ends, bootstrap))
+    source = OpsSource(ops_url, pipeline, partial(_ends, bootstrap))
     try:
         found = status_of(source, STALE_SECONDS)
     except UnreadableError as error:

@@ -33,18 +33,14 @@ Checkpoint = Annotated[
     ),
 ]
 OpsUrl = Annotated[
-    str | None,
-    typer.Option(
-        help="URL of the ops database.",
-        envvar="ENDMARK_OPS_URL",
-        show_default="sqlite:///var/NAME/ops.db",
-    ),
+    str, typer.Option(help="URL of the ops database, which pipelines may share.", envvar="ENDMARK_OPS_URL")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
 
 BROKER_PORT = 9092
 BROKER = f"localhost:{BROKER_PORT}"
 HOME = Path("var")
+OPS_URL = f"sqlite:///{HOME / 'ops.db'}"
 
 
 def home_of(pipeline: str) -> Path:
@@ -60,11 +56,6 @@ def warehouse_of(pipeline: str, given: Path | None) -> Path:
 def checkpoint_of(pipeline: str, given: Path | None) -> Path:
     """Return the checkpoint of a pipeline: the one that an option has given, or the default."""
     return home_of(pipeline) / "checkpoint" if given is None else given
-
-
-def ops_url_of(pipeline: str, given: str | None) -> str:
-    """Return the URL of a pipeline's ops database: the one that an option has given, or the default."""
-    return f"sqlite:///{home_of(pipeline) / 'ops.db'}" if given is None else given
 
 
 class Output:

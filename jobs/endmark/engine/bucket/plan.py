@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from endmark.operators.stream_join.presets import Policy
     from endmark.pipeline.stage import Stage
 
-_OF_ALL_STAGES = (channels.READ, channels.KNOBS)
+_OF_ALL_STAGES = (channels.READ, channels.KNOBS, channels.QUESTIONS)
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class BucketPlan:
         policy: the treatment of state.
         step: the place of the join in the pipeline file, which begins the names of its knobs.
         group: the group-by; `None` without one.
+        key: the columns of the key, as the pipeline file names them; frames have none.
         full_batch: a batch of fewer records is a pause; `None`: every batch is a pause. In a pause, the join
             catches up with its spilled rows, and no row is left waiting for a relation. A new value counts
             from the next batch on, so a repeated batch gives the same results.
@@ -65,6 +66,7 @@ class BucketPlan:
     policy: Policy
     group: GroupPlan | None
     step: str = ""
+    key: tuple[str, ...] = ()
     full_batch: int | None = None
     buckets: int = 1
     lookups: tuple[LookupPlan, ...] = ()
@@ -110,6 +112,7 @@ class BucketPlan:
             policy=policy,
             group=None if behind else group_plan(pipeline),
             step=stage.place,
+            key=stage.key,
             full_batch=full_batch,
             buckets=buckets,
             lookups=tuple(lookups),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from endmark.engine import channels, frame_rejects
+from endmark.engine.bucket.answers import answers
 from endmark.engine.bucket.knob_turns import Knobs
 from endmark.engine.bucket.latest_rows import LatestRows
 from endmark.engine.bucket.lookups import NO_MATCH, Lookups, missed_letters
@@ -153,6 +154,8 @@ class BucketTask:
         report: dict[str, Any] = {"samples": dict(samples), "alike": self._progress()}
         report["failures"] = failures.reports() + self._behind.reports()
         report["ignored"] = self._knobs.ignored
+        questions = arrived.get(channels.QUESTIONS, [])
+        report["answers"] = list(answers(questions, self._plan, self._join, self._lookups, self._groups))
         report["greatest"] = self._lookups.ages()
         report["least"] = self._lookups.times(owed=self._join.spiller.owes)
         yield channels.METRICS, json.dumps(report).encode()
