@@ -121,6 +121,35 @@ class Status(BaseModel):
     totals: list[Total]
 
 
+class OldestProgress(BaseModel):
+    """The stream whose progress is the oldest; `event_time` is null until each partition has had a row."""
+
+    stream: str
+    event_time: float | None
+    behind_seconds: float | None
+
+
+class PipelineOverview(BaseModel):
+    """A pipeline as one line of a list, at the time `now`."""
+
+    pipeline: str
+    state: State
+    now: float
+    lag_records: int | None = Field(description="as in the pipeline's status; null: not known")
+    records_per_second: float | None = Field(
+        description="records read a second, by the last batches; null: not known, or no job runs"
+    )
+    oldest_progress: OldestProgress | None
+    last_batch_age_seconds: float | None
+    alerts: list[str] = Field(description="what a person should look at, a sentence each")
+
+
+class Pipelines(BaseModel):
+    """The pipelines that the caller may see, sorted by name."""
+
+    pipelines: list[PipelineOverview]
+
+
 class BatchPoint(BaseModel):
     """One batch as a point of charts: its own samples, and the totals after it."""
 

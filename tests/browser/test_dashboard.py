@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from endmark.control.description import Description
 from endmark.control.tables import batches
-from support.ops_job import PIPELINE, Job
+from support.ops_job import API, PIPELINE, Job
 from support.ops_sidecar import Sidecar
 
 # A sidecar or browser that does not start must not hold up the whole suite.
@@ -159,7 +159,7 @@ def test_view_outlives_the_sidecar(running_job: Job, page: Page, sidecar: Sideca
     expect(page.locator("#problem")).to_be_hidden()
 
 
-def test_news_come_without_asking(running_job: Job, page: Page) -> None:
+def test_news_come_without_asking(running_job: Job, page: Page, sidecar: Sidecar) -> None:
     """Batches and a change of state are on screen though nothing was asked for since the first ones."""
     nothing: dict[str, Any] = {
         "topics": {},
@@ -174,7 +174,7 @@ def test_news_come_without_asking(running_job: Job, page: Page) -> None:
     told = Description(**nothing, control_topic="control")
     running_job.database.describe(PIPELINE, told.model_dump())
     # An answer that is shared may be of before, and then the page would ask once more.
-    while page.request.get(f"{page.url}api/pipeline").json()["pipeline"] is None:
+    while page.request.get(f"{sidecar.url}{API[1:]}").json()["pipeline"] is None:
         page.wait_for_timeout(50)
     page.reload()
     expect(page.locator("#batch")).to_have_text("#119")
@@ -194,14 +194,14 @@ def test_news_come_without_asking(running_job: Job, page: Page) -> None:
 
 def test_view_asks_while_there_are_no_events(running_job: Job, page: Page) -> None:
     """It says so; what it asks for is as much, and it listens again as soon as it may."""
-    page.route("**/api/events", lambda route: route.fulfill(status=503, json={"detail": "no place"}))
+    page.route("**/events", lambda route: route.fulfill(status=503, json={"detail": "no place"}))
     page.reload()
     expect(page.locator("#batch")).to_have_text("#119")
     expect(page.locator("#updates")).to_have_text("every second")
     running_job.commit()
     expect(page.locator("#batch")).to_have_text("#120")
     expect(page.locator("#window")).to_contain_text("121 batches")
-    page.unroute("**/api/events")
+    page.unroute("**/events")
     expect(page.locator("#updates")).to_have_text("as they come", timeout=180_000)
     running_job.commit()
     expect(page.locator("#batch")).to_have_text("#121")

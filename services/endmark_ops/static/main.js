@@ -1,6 +1,6 @@
 // Passes what is new to the parts of the view.
 
-import { ApiError, fetchBatches, fetchPipeline, fetchStatus } from "./api.js";
+import { ApiError, OWN, PIPELINE, fetchBatches, fetchPipeline, fetchPipelines, fetchStatus } from "./api.js";
 import { Chart } from "./charts.js";
 import { byId, setText } from "./dom.js";
 import { duration } from "./format.js";
@@ -140,5 +140,16 @@ createViews((view) => {
   show(view).catch(tell);
 });
 
+/** Link to the list, if there is another pipeline in it. */
+async function offerList() {
+  const others = (await fetchPipelines()).length > 1;
+  byId("all").hidden = !others;
+  byId("only").hidden = others;
+}
+
+setText(byId("pipeline"), PIPELINE);
+byId("status").href = `${OWN}/status`;
+byId("readiness").href += `/${encodeURIComponent(PIPELINE)}`;
+offerList().catch(tell);
 setText(byId("zone"), `Times in ${Intl.DateTimeFormat().resolvedOptions().timeZone}`);
 keepUp({ hear, ask: async () => take(await fetchStatus(), fetchNew), lose });
