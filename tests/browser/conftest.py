@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from endmark.control.sign_of_life import SignsOfLife
-from support.ops_job import Job, job_in
+from support.ops_job import PIPELINE, Job, job_in
 from support.ops_sidecar import Sidecar
 
 MOST_MS = 90_000  # a busy machine has taken more than 5 s for one answer of the sidecar

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel
 
 from endmark.control.knobs import Steps, as_number, steps_of
+from endmark.pipeline.boundedness import states
 from endmark.pipeline.tables import is_step_role
 
 if TYPE_CHECKING:
@@ -49,6 +50,19 @@ class LookupDescription(BaseModel):
     relation: str
 
 
+class StateDescription(BaseModel):
+    """The state that is kept for one input, and its bound by the pipeline file.
+
+    `input` is a stream, or `groups`; `holds` is `rows`, `closed keys`, `seen values` or `groups`. `bound`
+    says in words what frees it, or why nothing does.
+    """
+
+    name: str
+    input: str
+    holds: str
+    bound: str
+
+
 class Description(BaseModel):
     """The parts of a pipeline by name.
 
@@ -56,7 +70,7 @@ class Description(BaseModel):
     the file has them, `tables` those that the job writes, and `published` the topic of each step that is
     published. `fields` has the parts of the file with knobs, by their places, with durations in seconds.
     `join` is the place of the one join; it is `None` without one, and with several. `windows` has the seconds
-    for which a row of each stream stays joinable, or `None` for ever.
+    for which a row of each stream stays joinable, or `None` for ever. `states` has each state with its bound.
     """
 
     topics: dict[str, str]
@@ -68,6 +82,7 @@ class Description(BaseModel):
     lookups: list[LookupDescription]
     join: str | None
     windows: list[float | None]
+    states: list[StateDescription]
 
 
 def describe(pipeline: Pipeline) -> Description:
@@ -89,6 +104,10 @@ def describe(pipeline: Pipeline) -> Description:
         ],
         join=None if pipeline.join is None or len(pipeline.stages) > 1 else pipeline.last_stage.place,
         windows=[as_number(pipeline.window_of(name)) for name in pipeline.sides],
+        states=[
+            StateDescription(name=each.name, input=each.input, holds=each.holds, bound=each.bound)
+            for each in states(pipeline)
+        ],
     )
 
 

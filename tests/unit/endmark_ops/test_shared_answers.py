@@ -28,6 +28,7 @@ TOLD = Description(
     lookups=[],
     join=None,
     windows=[],
+    states=[],
 )
 
 
