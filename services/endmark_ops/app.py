@@ -15,6 +15,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from endmark.errors import MissingPartError
 from endmark_ops.access import FailedLogins, Guard
+from endmark_ops.durations import Durations
 from endmark_ops.feed import Feed, Feeds
 from endmark_ops.health import STALE_SECONDS
 from endmark_ops.lag import TopicEnds
@@ -110,6 +111,7 @@ def create_app(
     )
     app.state.sources = sources
     app.state.feeds = feeds
+    app.state.durations = Durations()
     app.state.stale_seconds = stale_seconds
     app.state.reach = reach
     app.openapi = lambda: document(app)  # type: ignore[method-assign]  # the way FastAPI's manual does it

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from endmark.metrics import CATALOGUE
 from endmark_ops.access import FailedLogins
+from endmark_ops.durations import Durations, Histogram
 from endmark_ops.health import is_lost
 from endmark_ops.source import Snapshot
 from endmark_ops.sources import Sources
@@ -36,14 +37,17 @@ class OpsCollector(Collector):
             a current one.
     """
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: Sources, durations: Durations) -> None:
         self._sources = sources
+        self._durations = durations
 
     def collect(self) -> Iterable[Metric]:
-        families = _Families()
+        families, durations = _Families(), {}
         for source in self._sources:
-            _add(families, source.pipeline, source.snapshot())
-        return families.in_order()
+            snapshot = source.snapshot()
+            durations[source.pipeline] = self._durations.of(source, snapshot.batch)
+            _add(families, source.pipeline, snapshot)
+        return [*families.in_order(), *_histograms(durations)]
 
 
 class _Families:
@@ -66,6 +70,16 @@ class _Families:
             text = _OWN.get(name, CATALOGUE.get(name.removeprefix("endmark_"), ""))
             family = self._families[name] = kind(name, text)
         family.add_sample(name, dict(labels), value)
+
+
+def _histograms(durations: Mapping[str, Histogram]) -> list[Metric]:
+    if not durations:
+        return []
+    text = "Wall-clock seconds of batches that the sidecar has seen, by pipeline."
+    family = HistogramMetricFamily("endmark_batch_duration_seconds", text, labels=["pipeline"])
+    for pipeline, found in durations.items():
+        family.add_metric([pipeline], found.cumulative(), found.seconds)
+    return [family]
 
 
 def _add(families: _Families, pipeline: str, snapshot: Snapshot) -> None:

@@ -6,7 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from endmark.control.description import LookupDescription, StepDescription, TableDescription
+from endmark.control.description import (
+    LookupDescription,
+    StateDescription,
+    StepDescription,
+    TableDescription,
+)
 from endmark.control.forecasts import JoinStateForecast, LookupForecast, StreamState
 from endmark.operators.stream_join.presets import Preset
 from endmark_ops.health import State
@@ -351,6 +356,7 @@ class PipelineInfo(BaseModel):
     published: dict[str, str] = Field(description="the topics that get rows, by step")
     control_topic: str
     lookups: list[LookupDescription] = Field(description="those of one stream in the order of its rows")
+    states: list[StateDescription] = Field(description="with their bounds, as `endmark validate` says them")
 
 
 class PipelineAnswer(BaseModel):

@@ -23,6 +23,6 @@ def metrics(sources: AllSources, request: Request) -> Response:
     """Publish the figures of all pipelines, with the label `pipeline`."""
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
     registry = CollectorRegistry()
-    registry.register(OpsCollector(sources))
+    registry.register(OpsCollector(sources, request.app.state.durations))
     registry.register(LoginCollector(request.app.state.failed_logins))
     return Response(encode(registry), headers={"Content-Type": content_type})

@@ -17,6 +17,7 @@ from endmark.control.description import describe
 from endmark.control.tables import runs
 from endmark.metrics import CATALOGUE
 from endmark_ops.app import create_app
+from endmark_ops.durations import BOUNDS
 from endmark_ops.progress import stream_progress
 from endmark_ops.units import UNITS
 from support.fulfilment import FULFILMENT
@@ -214,7 +215,8 @@ def test_metrics_publish_the_totals(
     ours = frozenset({"pipeline": PIPELINE}.items())
     assert published["endmark_run_up", ours] == 1
     assert 0 <= published["endmark_last_batch_age_seconds", ours] < 30
-    assert len(published) == len(batch.totals) + 6  # of the sidecar itself
+    histogram = len(BOUNDS) + 3
+    assert len(published) == len(batch.totals) + histogram + 6  # of the sidecar itself
     assert f"# HELP endmark_groups_closed{help_suffix} Groups put out" in answer.text
 
 

@@ -29,6 +29,7 @@ TOLD = Description(
     lookups=[],
     join=None,
     windows=[],
+    states=[],
 )
 
 
