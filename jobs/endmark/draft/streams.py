@@ -14,6 +14,7 @@ from endmark.draft.columns import fits, infer, is_rounded
 from endmark.draft.reading import read
 from endmark.errors import ConfigError
 from endmark.pipeline.formats import FORMATS
+from endmark.pipeline.sources import EventTime
 from endmark.types import ColumnType
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 _LATENESSES = [1, 5, 30, 60, 300, 1_800, 3_600, 21_600, 86_400]  # seconds
 _DAY = 86_400
-_AHEAD = timedelta(hours=1)  # the default of `event_time.ahead`
+_AHEAD: timedelta = EventTime.model_fields["ahead"].default
 _LIKE_A_TIME = re.compile(r'"?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:.*|1[0-9]{9}|1[0-9]{12}')
 _LIKE_A_KEY = re.compile(r"(.*_)?(id|key|no|nr|number|code)")
 
@@ -138,8 +139,7 @@ def _note_columns(found: DraftStream, reading: Reading, inferred: Inferred) -> N
         if odd := [value for value in values if not fits(value, kind.required)]:
             found.note(
                 f"columns.{column}",
-                f"guess: {len(odd)} of {len(values)} values do not fit and would be dead letters, such as "
-                f"{odd[0].plain[:40]!a}",
+                f"guess: {len(odd)} of {len(values)} values do not fit, and would be dead letters",
             )
     if reading.others:
         found.note(
