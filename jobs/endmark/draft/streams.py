@@ -68,6 +68,11 @@ class DraftStream:
     notes: dict[str, str]
 
     @property
+    def required(self) -> tuple[str, ...]:
+        """The columns that the stream cannot do without: the event time, and those of punctuations."""
+        return (self.event_time, *self.punctuated_on)
+
+    @property
     def key_columns(self) -> dict[str, ColumnType]:
         """The columns that may be keys, less the event time, with their types without null."""
         return {
@@ -151,11 +156,14 @@ def _note_columns(found: DraftStream, reading: Reading, inferred: Inferred) -> N
 
 def _note_time(found: DraftStream, times: Sequence[str]) -> None:
     if others := [column for column in times if column != found.event_time]:
-        found.note("event_time", f"guess: most in order; other timestamps: {', '.join(others)}")
+        what = f"guess: {found.event_time} is the time of a row, since it is most in order"
+        found.note("event_time", f"{what}; other timestamps: {', '.join(others)}")
     if found.lateness:
-        found.note("event_time", "lateness: rows of the sample came out of order by up to that")
+        found.note("event_time", "lateness: so much were rows of the sample out of order")
     if found.is_ahead:
-        found.note("event_time", "ahead: some rows are more than 1 h after their record's time in Kafka")
+        found.note(
+            "event_time", "ahead: some rows are more than 1 h after their time in Kafka, so any may be"
+        )
 
 
 def _note_promises(found: DraftStream, reading: Reading) -> None:
@@ -171,7 +179,7 @@ def _note_promises(found: DraftStream, reading: Reading) -> None:
 
 def _require(found: DraftStream, inferred: Inferred) -> None:
     """Declare as never null what must have a value, and say how many rows then have none."""
-    for column in (found.event_time, *found.punctuated_on):
+    for column in found.required:
         if found.columns[column].nullable:
             found.columns[column] = found.columns[column].required
             missing = inferred.missing[column]
