@@ -216,7 +216,7 @@ def hold(data: st.DataObject, pipeline: Pipeline, records: list[Record], sizes: 
 
 
 @pytest.mark.parametrize("kind", [*JoinType, None])
-@cases(7, among=40)
+@cases(4, among=40)
 @given(data=st.data(), keys=st.sampled_from([LONG, COMPOSITE]))
 def test_groups_by_another_key(kind: JoinType | None, data: st.DataObject, keys: KeyKind) -> None:
     """Whatever the join, the columns of the key, the batches and the buckets of each stage."""

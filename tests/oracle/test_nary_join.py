@@ -96,7 +96,7 @@ def test_nary_equals_definition(
 
 
 @pytest.mark.parametrize("preset", [preset for preset in Preset if PRESETS[preset].spill])
-@cases(30, among=4)
+@cases(18, among=4)
 @given(
     data=st.data(),
     budget=st.integers(1, 8),
