@@ -37,6 +37,7 @@ LONG = (
     "browser/test_views.py",
     "stack/test_demo.py",
     "stack/test_demo_mysql.py",
+    "stack/test_first_pipeline.py",
     "stack/test_frames_chained.py",
     "stack/test_embedded_broker.py",
     "oracle/test_row_steps.py",

@@ -33,6 +33,7 @@ from endmark_ops.routes import (
     readyz,
     status,
     what_ifs,
+    why,
 )
 from endmark_ops.routes import (
     pipeline as described,
@@ -47,7 +48,19 @@ SHARED_SECONDS = 0.5  # most batches take longer, and nobody notices an age of h
 # Every client asks for these again and again, so clients share the answers.
 _SHARED = ("/metrics", "/api/status", "/api/batches", "/api/pipeline", "/api/forecasts", "/api/what-ifs")
 _PROBES = (healthz, readyz, metrics)
-_ROUTES = (*_PROBES, status, batches, events, forecasts, what_ifs, knobs, dead_letters, described, dashboard)
+_ROUTES = (
+    *_PROBES,
+    status,
+    batches,
+    events,
+    forecasts,
+    what_ifs,
+    knobs,
+    dead_letters,
+    why,
+    described,
+    dashboard,
+)
 
 
 def create_app(

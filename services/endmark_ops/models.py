@@ -277,6 +277,32 @@ class ReplayLetter(BaseModel):
     by: By | None = None
 
 
+class Ask(BaseModel):
+    """A question of what keeps a key open; `key` has the value of each of its columns, as a text."""
+
+    key: dict[str, Annotated[str, Field(max_length=1_000)]]
+    by: By | None = None
+
+
+class KeyAnswer(BaseModel):
+    """The answer for one step that has the key. The first sentence is the verdict; the others are of streams.
+
+    A key is neither open nor final if the job knows nothing of it.
+    """
+
+    step: str
+    open: bool
+    final: bool
+    sentences: list[str]
+
+
+class Why(BaseModel):
+    """The answers of a job, as of the end of a batch."""
+
+    batch_id: int
+    answers: list[KeyAnswer]
+
+
 class StreamInfo(BaseModel):
     """A stream and its topic."""
 

@@ -20,6 +20,7 @@ from endmark.pipeline import Pipeline
 from support.bucket_tasks import BucketTasks, Tables, pauses, total
 from support.cases import cases
 from support.kept_promises import broken_promises
+from support.key_answers import NUMBERS, answers_of, questions, require_answers
 from support.several_streams import (
     NAMES,
     TURNS,
@@ -41,7 +42,7 @@ STEP = 200_000  # microseconds, of the clock that tells when parked rows are due
 
 
 def recompute(data: st.DataObject, pipeline: Pipeline, keys: KeyKind) -> None:
-    """Run a random history of a pipeline in random batches, and recompute the tables."""
+    """Run a random history of a pipeline in random batches; recompute the tables, and answers about keys."""
     partitions = data.draw(partition_counts(pipeline))
     records = data.draw(several_histories(keys, partitions, pipeline))
     for turn in data.draw(st.lists(st.sampled_from(TURNS), max_size=2)):
@@ -66,10 +67,15 @@ def recompute(data: st.DataObject, pipeline: Pipeline, keys: KeyKind) -> None:
         located = locate(records)
         batches = [located[at : at + size] for at in range(0, len(located), size)]
         came: list[Tables] = [*map(tasks.batch, batches), *pauses(tasks)]
+        records += questions(pipeline, keys)
+        came.append(tasks.batch(locate(records)[-len(NUMBERS) :]))
+        answers = answers_of(tasks)
 
     assert list(broken_promises(pipeline, came)) == []
     with recomputed(pipeline, records, total(came), partitions) as session:
         require_within(session, pipeline)
+        if all(declared.event_time.idle is None for declared in pipeline.streams.values()):
+            require_answers(session, pipeline, keys, answers)
 
 
 @pytest.mark.parametrize("preset", Preset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import closing
 from pathlib import Path
@@ -22,6 +23,7 @@ from endmark.spark.plan import KafkaSource, kafka_records
 from endmark_feed.auction_feed import FeedOptions
 from endmark_feed.producer import create_topics
 from support.auction_records import bid, item, over, send
+from support.commands import endmark
 from support.relations import Database
 from support.warehouse import Warehouse, wait_for
 
@@ -82,6 +84,15 @@ def test_parked_rows_are_asked_for_again(tmp_path: Path) -> None:
         send(broker, "auction-control", b'{"pulse": []}')
         wait_for(lambda: total(warehouse, "lookup_parked_rows") == 2, job, seconds=300)
         assert rows(warehouse, "groups", "item_id") == set()
+        reach = f"--bootstrap={broker.bootstrap}", f"--ops-url={warehouse.ops_url}"
+        asked = ("item_id=2", *reach, "--wait=120", "--json")
+        relation = {"ENDMARK_RELATION_URL": database.url}
+        said = endmark("why", str(warehouse.pipeline), *asked, **relation)
+        (answer,) = json.loads(said.stdout)["answers"]
+        streams = {each["stream"]: each for each in answer["streams"]}
+        assert not answer["final"]
+        assert (streams["items"]["closed"], streams["bids"]["closed"]) == (True, False)
+        assert streams["bids"]["held_rows"] > 0
         time.sleep(3)
         Database(database.url).run(INSERT, seller=LATE)
         wait_for(lambda: len(rows(warehouse, "groups", "item_id")) == 2, job)

@@ -6,11 +6,21 @@ import base64
 import getpass
 import json
 from contextlib import closing
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from endmark.cli.options import AsJson, Bootstrap, OpsUrl, PipelineFile, Warehouse
+from endmark.cli.options import (
+    BROKER,
+    OPS_URL,
+    AsJson,
+    Bootstrap,
+    OpsUrl,
+    PipelineFile,
+    Warehouse,
+    warehouse_of,
+)
 from endmark.control.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
 from endmark.errors import ConfigError
 from endmark.pipeline.file import load
@@ -24,7 +34,7 @@ _SHOWN_LETTERS = 100
 @app.command("list")
 def list_letters(
     pipeline: PipelineFile,
-    warehouse: Warehouse,
+    warehouse: Warehouse = None,
     topic: Annotated[str | None, typer.Option(help="Show only this topic.")] = None,
     reason: Annotated[str | None, typer.Option(help="Show only this reason.")] = None,
     text: Annotated[str | None, typer.Option(help="Show only letters with this in value or error.")] = None,
@@ -33,7 +43,7 @@ def list_letters(
     as_json: AsJson = False,
 ) -> None:
     """Show dead letters, greater offsets first."""
-    table = warehouse / "dead_letters"
+    table = _table(pipeline, warehouse)
     place = None if after is None else Coordinates.parse(after)
     for letter in dead_letters(table, Search(topic, reason, text), limit, place):
         if as_json:
@@ -43,9 +53,9 @@ def list_letters(
 
 
 @app.command()
-def show(pipeline: PipelineFile, at: At, warehouse: Warehouse, as_json: AsJson = False) -> None:
+def show(pipeline: PipelineFile, at: At, warehouse: Warehouse = None, as_json: AsJson = False) -> None:
     """Show all of one dead letter."""
-    letter = dead_letter(warehouse / "dead_letters", Coordinates.parse(at))
+    letter = dead_letter(_table(pipeline, warehouse), Coordinates.parse(at))
     if as_json:
         typer.echo(json.dumps(_facts(letter)))
     else:
@@ -56,9 +66,9 @@ def show(pipeline: PipelineFile, at: At, warehouse: Warehouse, as_json: AsJson =
 def replay(
     pipeline: PipelineFile,
     at: At,
-    bootstrap: Bootstrap,
-    warehouse: Warehouse,
-    ops_url: OpsUrl,
+    bootstrap: Bootstrap = BROKER,
+    warehouse: Warehouse = None,
+    ops_url: OpsUrl = OPS_URL,
     value: Annotated[str | None, typer.Option(help="Text to send in place of the letter's value.")] = None,
     by: Annotated[str, typer.Option(help="Who replays it.", show_default="you")] = "",
     as_json: AsJson = False,
@@ -68,7 +78,7 @@ def replay(
     from endmark.control.replays import replay as send_again
 
     spec = load(pipeline)
-    letter = dead_letter(warehouse / "dead_letters", Coordinates.parse(at))
+    letter = dead_letter(_table(pipeline, warehouse), Coordinates.parse(at))
     if letter.at.topic == spec.control_topic:
         raise ConfigError(f"{at} is a control record; turn the knob: endmark knobs set")
     sent = letter.value if value is None else value.encode()
@@ -79,6 +89,12 @@ def replay(
         typer.echo(json.dumps({"replayed": str(letter.at), "to": str(to), "by": done.by}))
     else:
         typer.echo(f"{letter.at} is {to} now")
+
+
+def _table(pipeline: Path, warehouse: Path | None) -> Path:
+    """Return the directory of the table of dead letters."""
+    given = warehouse or warehouse_of(load(pipeline).name, None)
+    return given / "dead_letters"
 
 
 def _facts(letter: DeadLetter) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, stop
 
 from endmark.control import tables
 from endmark.control.clock import clock
-from endmark.control.tables import batches, pipelines, runs, turns
+from endmark.control.tables import answers, batches, pipelines, runs, turns
 from endmark.databases import database_url, place
 from endmark.errors import ConfigError, MissingPartError
 from endmark.metrics import Samples, accumulate
@@ -31,6 +31,7 @@ from endmark.metrics import Samples, accumulate
 # wanted two cores and a job read a full feed, 59 signs were 5.0 s apart in the median, and 8.0 s at most.
 LOST_SECONDS = 30.0
 _ANSWER_SECONDS = 20
+KEPT_ANSWERS = 1_000  # records of the control topic; whoever asks waits for some seconds
 KEPT_BATCHES = 20_000  # about 5 hours at a batch a second, some 40 MB of SQLite
 
 
@@ -249,6 +250,43 @@ class OpsDatabase:
         with self.engine.connect() as connection:
             found = connection.execute(query.order_by(turns.c.partition, turns.c.offset))
             return [dict(row._mapping) for row in found]
+
+    def record_answers(self, pipeline: str, batch_id: int, found: Sequence[Mapping[str, Any]]) -> None:
+        """Store the answers to questions that a batch has read; they replace those of an earlier attempt.
+
+        Answers to questions of long ago are removed.
+
+        Args:
+            pipeline: the pipeline's name.
+            batch_id: the number of the batch.
+            found: the answers, each with `partition` and `offset` of its question.
+        """
+        by_question: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
+        for answer in found:
+            by_question.setdefault((answer["partition"], answer["offset"]), []).append(answer)
+        with self.engine.begin() as connection:
+            for (partition, offset), own in by_question.items():
+                here = (answers.c.pipeline == pipeline) & (answers.c.partition == partition)
+                old = (answers.c.offset == offset) | (answers.c.offset < offset - KEPT_ANSWERS)
+                connection.execute(answers.delete().where(here, old))
+                place = {"pipeline": pipeline, "partition": partition, "offset": offset}
+                row = place | {"batch_id": batch_id, "answers": [dict(each) for each in own]}
+                connection.execute(answers.insert().values(**row))
+
+    def answer(self, pipeline: str, partition: int, offset: int) -> dict[str, Any] | None:
+        """Return `batch_id` and `answers` for the question at a place; `None` if there is no answer yet."""
+        here = (answers.c.partition == partition) & (answers.c.offset == offset)
+        query = sa.select(answers.c.batch_id, answers.c.answers).where(answers.c.pipeline == pipeline, here)
+        with self.engine.connect() as connection:
+            row = connection.execute(query).first()
+        return dict(row._mapping) if row else None
+
+    def is_running(self, pipeline: str) -> bool:
+        """Return whether the pipeline's latest run has not ended, and gives signs of life."""
+        run = self.latest_run(pipeline)
+        if run is None or run["state"] not in ("starting", "running") or run["alive_at"] is None:
+            return False
+        return bool(abs(self.now() - run["alive_at"]) < LOST_SECONDS)
 
     def now(self) -> float:
         """Return the time by the database's clock, in Unix seconds."""

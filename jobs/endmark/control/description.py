@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel
 
+from endmark.control.askable_keys import keys_of
 from endmark.control.knobs import Steps, as_number, steps_of
 from endmark.pipeline.tables import is_step_role
 
@@ -54,9 +55,10 @@ class Description(BaseModel):
 
     `topics` has the topic of each stream, in the order of the columns of results. `steps` has the steps as
     the file has them, `tables` those that the job writes, and `published` the topic of each step that is
-    published. `fields` has the parts of the file with knobs, by their places, with durations in seconds.
-    `join` is the place of the one join; it is `None` without one, and with several. `windows` has the seconds
-    for which a row of each stream stays joinable, or `None` for ever.
+    published. `keys` has the types of the key columns of each stage. `fields` has the parts of the file with
+    knobs, by their places, with durations in seconds. `join` is the place of the one join; it is `None`
+    without one, and with several. `windows` has the seconds for which a row of each stream stays joinable, or
+    `None` for ever.
     """
 
     topics: dict[str, str]
@@ -64,6 +66,7 @@ class Description(BaseModel):
     tables: list[TableDescription]
     published: dict[str, str]
     control_topic: str
+    keys: list[dict[str, str]]
     fields: Steps
     lookups: list[LookupDescription]
     join: str | None
@@ -78,6 +81,7 @@ def describe(pipeline: Pipeline) -> Description:
         tables=[_table(pipeline, rows, name) for rows, name in pipeline.directories.items()],
         published={name: publish.topic for name, publish in pipeline.publish.items()},
         control_topic=pipeline.control_topic,
+        keys=[{name: str(kind) for name, kind in key.items()} for key in keys_of(pipeline)],
         fields=steps_of(pipeline),
         lookups=[
             LookupDescription(

@@ -91,6 +91,15 @@ turns = _table(
     sa.Column("why", Text(MOST)),  # why it was turned; null if nobody said so
 )
 
+answers = _table(
+    "answers",
+    sa.Column("pipeline", sa.String(63), primary_key=True),
+    sa.Column("partition", sa.Integer, primary_key=True, autoincrement=False),  # the question's place
+    sa.Column("offset", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("batch_id", sa.BigInteger, nullable=False),  # the batch after which the answer was true
+    sa.Column("answers", sa.JSON, nullable=False),  # one for each step that has the key
+)
+
 replays = _table(
     "replays",
     sa.Column("pipeline", sa.String(63), primary_key=True),

@@ -24,9 +24,11 @@ PACKED = pa.schema([("bucket", pa.int32()), ("channel", pa.string()), ("blob", p
 PACKED_DDL = "bucket int, channel string, blob binary"
 UNPACKED_DDL = "channel string, blob binary"
 
-# Channels into the first stage. All but `READ` and `KNOBS` are followed by ":" and the name of a stream.
+# Channels into the first stage. All but `READ`, `KNOBS` and `QUESTIONS` are followed by ":" and the name of
+# a stream.
 ROWS = "rows"
 CLOSED_KEYS = "closed_keys"  # keys that punctuations name
+DELETED_KEYS = "deleted_keys"  # keys that deletions name, for tables of the newest rows
 PROMISES = "promises"  # all other punctuations
 MARKS = "marks"  # marks of an ordered stream
 ENDED = "ended"  # ended runs of a clustered stream
@@ -35,6 +37,7 @@ LAST = "last"  # the last row of each partition of a clustered stream
 PROGRESS = "progress"  # the newest event time of each partition, by rows and heartbeats
 READ = "read"  # the number of records that a task has read
 KNOBS = "knobs"  # turns of knobs
+QUESTIONS = "questions"  # questions of what keeps a key open
 HEARD = "heard"  # timestamps of Kafka's records, for streams whose partitions can be idle
 # Channels from the first stage to the second one.
 GROUP_INPUTS = "group_inputs"  # the columns of results that groups are made of

@@ -18,7 +18,7 @@ def drawn(pipeline: Pipeline) -> str:
     for name, stream in pipeline.streams.items():
         lines.append(f'  stream_{name}[("{name}<br>topic {stream.topic}, {stream.format}")]')
     for name, step in pipeline.steps.items():
-        lines.append(f'  step_{name}["{name}<br>{_about(step)}"]')
+        lines.append(f'  step_{name}["{name}<br>{about(step)}"]')
         lines += [f"  {_node(pipeline, given)} --> step_{name}" for given in step.inputs]
         if isinstance(step, LookupStep):
             relation = step.lookup.relation
@@ -36,7 +36,8 @@ def drawn(pipeline: Pipeline) -> str:
     return "\n".join(lines)
 
 
-def _about(step: Step) -> str:
+def about(step: Step) -> str:
+    """Say in a few words what a step does."""
     match step:
         case RowStep():
             return _parts(step)

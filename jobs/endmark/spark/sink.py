@@ -129,6 +129,8 @@ class Sink:
                 self._say(f"batch {batch_id}: ignores a knob in state, as if it had never been turned: {why}")
             turns = [turn for report in reports for turn in report.get("turns", [])]
             self._ops.record_turns(self._pipeline.name, batch_id, turns, self._filed)
+            answers = [answer for report in reports for answer in report.get("answers", [])]
+            self._ops.record_answers(self._pipeline.name, batch_id, answers)
             self._pulse.batch_done(samples, offsets)
             self._pulse.tune(batch_id, samples, turns)
             self._pace.take(turns)

@@ -1,4 +1,4 @@
-"""Classifies the records of the control topic: turns of knobs, pulses and dead letters."""
+"""Classifies the records of the control topic: turns of knobs, questions, pulses and dead letters."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from endmark.pipeline import Batch, EventTime, JoinStep, Lookup, Pipeline
 from endmark.pipeline.fields import Model
 from endmark.pipeline.steps import Cache, LookupStep
 from endmark.verify.join_sides import microseconds
+from endmark.verify.patterns import value_of
 from endmark.verify.report import TopicCounts
 from endmark.verify.session import Session
 
@@ -61,7 +62,7 @@ SELECT records, heeded, rejected FROM (
 
 
 def classify_control(session: Session, pipeline: Pipeline) -> None:
-    """Make `heeded`, the turns and pulses of the control topic, and `idle_turns` from `records`.
+    """Make `heeded`, the turns, questions and pulses of the control topic, and `idle_turns` from `records`.
 
     All other records of the control topic are added to `expected_dead_letters`. Each row of `idle_turns` is a
     time in microseconds after which partitions of a stream were idle.
@@ -70,23 +71,41 @@ def classify_control(session: Session, pipeline: Pipeline) -> None:
     session.run(_PULSES, [pipeline.control_topic])
     # Python takes these one by one: people write them, so they are few.
     for record in session.run(_OTHERS, [pipeline.control_topic]):
-        if (turn := _turn(pipeline, record["value"] or b"")) is None:
+        found = _read(record["value"] or b"")
+        turn = _turn(pipeline, found)
+        if turn is None and not _is_question(pipeline, found):
             continue
         session.run("INSERT INTO heeded VALUES (?, ?)", [record["partition"], record["offset"]])
-        name, to = turn
-        if isinstance(to, EventTime):
-            idle = [name.split(".")[1], microseconds(to.idle)]
+        if turn is not None and isinstance(turn[1], EventTime):
+            idle = [turn[0].split(".")[1], microseconds(turn[1].idle)]
             session.run("INSERT INTO idle_turns VALUES (?, ?)", idle)
     session.run(_REJECTED, [pipeline.control_topic])
 
 
-def _turn(pipeline: Pipeline, value: bytes) -> tuple[str, Model] | None:
-    """The knob that a record turns, and its part of the file with the new value; `None` for no turn."""
+def _read(value: bytes) -> dict[str, Any]:
+    """The members of a record; none if it is no JSON object."""
     try:
         found = json.loads(value.decode("utf-8"), object_pairs_hook=_members)
     except (ValueError, RecursionError):
-        return None
-    if not isinstance(found, dict) or set(found) - {"why"} != {"by", "set"} or not _is_signed(found):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_question(pipeline: Pipeline, found: dict[str, Any]) -> bool:
+    """Whether a record asks for a value of each column of the key of some stage."""
+    key = found.get("ask")
+    if set(found) != {"ask", "by"} or not _is_signed(found) or not isinstance(key, dict):
+        return False
+    kinds = next((stage.key_types for stage in pipeline.stages if stage.key_types.keys() == key.keys()), {})
+    try:
+        return bool([value_of(key[name], kind) for name, kind in kinds.items()])
+    except ValueError:
+        return False
+
+
+def _turn(pipeline: Pipeline, found: dict[str, Any]) -> tuple[str, Model] | None:
+    """The knob that a record turns, and its part of the file with the new value; `None` for no turn."""
+    if set(found) - {"why"} != {"by", "set"} or not _is_signed(found):
         return None
     setting = found["set"]
     if not isinstance(setting, dict) or len(setting) != 1:

@@ -86,9 +86,9 @@ def _bound(pattern: Any, kind: ColumnType) -> Bound | None:
     """The restriction of a pattern; `None` for a pattern that matches anything."""
     match pattern:
         case {"equals": value} if len(pattern) == 1:
-            return Bound(among=frozenset([_value(value, kind)]))
+            return Bound(among=frozenset([value_of(value, kind)]))
         case {"one_of": list(values)} if len(pattern) == 1:
-            return Bound(among=frozenset(_value(value, kind) for value in values))
+            return Bound(among=frozenset(value_of(value, kind) for value in values))
         case {"nothing": True} if len(pattern) == 1:
             return Bound(among=frozenset())
         case {"anything": True} if len(pattern) == 1:
@@ -104,11 +104,16 @@ def _between(ends: dict[str, Any], kind: ColumnType) -> Bound:
         opened[end] = ends.get(f"{end}_open", False)
         if type(opened[end]) is not bool or (f"{end}_open" in ends and end not in ends):
             raise _UnsoundError("an end that is open is there, and is so by true")
-    low, high = (_value(ends[end], kind) if end in ends else None for end in ("from", "to"))
+    low, high = (value_of(ends[end], kind) if end in ends else None for end in ("from", "to"))
     return Bound(None, low, high, opened["from"], opened["to"])
 
 
-def _value(cell: Any, kind: ColumnType) -> Any:
+def value_of(cell: Any, kind: ColumnType) -> Any:
+    """Return the value of a column that a JSON value spells.
+
+    Raises:
+        ValueError: it spells none.
+    """
     match kind.domain, cell:
         case Domain.LONG, int() if type(cell) is int and -(2**63) <= cell < 2**63:
             return cell

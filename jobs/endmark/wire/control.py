@@ -1,18 +1,26 @@
-"""Control records: turns and pulses on the control topic of a job."""
+"""Control records: turns, questions and pulses on the control topic of a job."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from endmark.wire.rejection import read_object
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from endmark.punctuation.scalars import Scalar
 
 PULSE = b'{"pulse": {}}'
 BAD_CONTROL = "bad_control"
 NAME_LENGTH = 200  # letters of a person's name, and of a knob's
 WHY_LENGTH = 500
-_FORMS = f'{PULSE.decode()} or {{"set": {{"lookup.strategy": "hybrid"}}, "by": "Ann"}}'
+_FORMS = (
+    f'{PULSE.decode()}, {{"set": {{"lookup.strategy": "hybrid"}}, "by": "Ann"}} or '
+    '{"ask": {"order_id": 42}, "by": "Ann"}'
+)
 
 
 class ControlError(Exception):
@@ -46,25 +54,45 @@ class Turn:
         return json.dumps(record, ensure_ascii=False).encode()
 
 
-def read_control(value: bytes | None) -> Turn | None:
-    """Read the turn in a control record; `None` for a pulse.
+@dataclass(frozen=True)
+class Question:
+    """A question of what keeps one key open.
 
-    Whether the knob exists and takes the value is not checked here.
+    Args:
+        key: the value of each column of the key, by name, spelled as in data records.
+        by: the person who asks.
+    """
+
+    key: Mapping[str, Scalar]
+    by: str
+
+    def written(self) -> bytes:
+        """Return the control record of the question."""
+        return json.dumps({"ask": dict(self.key), "by": self.by}, ensure_ascii=False).encode()
+
+
+def read_control(value: bytes | None) -> Turn | Question | None:
+    """Read the turn or the question in a control record; `None` for a pulse.
+
+    Whether the knob exists and takes the value, and whether there is such a key, is not checked here.
 
     Raises:
-        ControlError: the record is neither a turn nor a pulse.
+        ControlError: the record is neither a turn nor a question nor a pulse.
     """
     record = read_object(value or b"")
     if isinstance(record, tuple):
         raise ControlError(*record)
     if record == {"pulse": {}}:
         return None
-    by, setting, why = record.get("by"), record.get("set"), record.pop("why", None)
+    by, setting = record.get("by"), record.get("set")
+    if record.keys() == {"ask", "by"} and isinstance(record["ask"], dict):
+        _require_signed(by)
+        return Question(record["ask"], str(by))
+    why = record.pop("why", None)
     if record.keys() != {"set", "by"} or not isinstance(setting, dict) or len(setting) != 1:
         shown = ", ".join(record)[:80]
         raise ControlError(BAD_CONTROL, f"a control record is {_FORMS}, this has the members {shown}")
-    if not (isinstance(by, str) and by.isprintable() and 0 < len(by) <= NAME_LENGTH):
-        raise ControlError(BAD_CONTROL, f"`by` names whoever turns the knob, in up to {NAME_LENGTH} letters")
+    _require_signed(by)
     if why is not None and not (isinstance(why, str) and why.isprintable() and len(why) <= WHY_LENGTH):
         raise ControlError(BAD_CONTROL, f"`why` is up to {WHY_LENGTH} letters that can be printed")
     [(name, to)] = setting.items()
@@ -72,4 +100,11 @@ def read_control(value: bytes | None) -> Turn | None:
         raise ControlError(BAD_CONTROL, f"{name!r} is no knob")
     if isinstance(to, dict | list):
         raise ControlError(BAD_CONTROL, f"{name}: a knob is set to a text, a number, true, false or null")
-    return Turn(name, to, by, why)
+    return Turn(name, to, str(by), why)
+
+
+def _require_signed(by: Any) -> None:
+    if not (isinstance(by, str) and by.isprintable() and 0 < len(by) <= NAME_LENGTH):
+        raise ControlError(
+            BAD_CONTROL, f"`by` names whoever sends the record, in up to {NAME_LENGTH} letters"
+        )

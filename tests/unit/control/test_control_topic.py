@@ -14,7 +14,7 @@ from kafka.errors import KafkaError
 from endmark.control import pulse
 from endmark.control.pulse import Pulse
 from endmark.metrics import Samples, add
-from endmark.wire.control import ControlError, Turn, read_control
+from endmark.wire.control import ControlError, Question, Turn, read_control
 from support.bucket_tasks import BUCKETS, BucketTasks, Located
 from support.verify_recompute import recomputed, require_within
 from support.verify_world import Record, make_pipeline
@@ -30,6 +30,10 @@ SETTINGS = [
     rb'{"set": {"steps.matched.purge_ever\u0079": 4}, "by": "x"}',
     b'{"set": {"steps.known.lookup.strategy": "scan"}, "by": "Ann", "why": "it is \xc2\xb5s cheaper"}',
     b'{"set": {"steps.known.lookup.strategy": "scan"}, "by": "Ann", "why": null}',
+]
+QUESTIONS = [
+    b'{"ask": {"item_id": 7}, "by": "Ann"}',
+    rb'{"by": "Zo\u00eb", "ask": {"item\u005fid": -9223372036854775808}}',
 ]
 OTHERS = {
     None: "empty",
@@ -69,13 +73,28 @@ OTHERS = {
     b'{"set": {"steps.known.lookup.memory": 0}, "by": "Ann"}': "bad_control",
     b'{"set": {"steps.known.lookup.time_per_batch": NaN}, "by": "Ann"}': "malformed",
     b'{"set": {"steps.matched.purge_every": 0}, "by": "Ann"}': "bad_control",
+    b'{"ask": {"item_id": 7}}': "bad_control",
+    b'{"ask": {"item_id": 7}, "by": ""}': "bad_control",
+    b'{"ask": {"item_id": 7}, "by": "Ann", "why": "x"}': "bad_control",
+    b'{"ask": {"item_id": "7"}, "by": "Ann"}': "bad_control",
+    b'{"ask": {"item_id": 7.0}, "by": "Ann"}': "bad_control",
+    b'{"ask": {"item_id": true}, "by": "Ann"}': "bad_control",
+    b'{"ask": {"item_id": null}, "by": "Ann"}': "bad_control",
+    b'{"ask": {"item_id": [7]}, "by": "Ann"}': "bad_control",
+    b'{"ask": {"item_id": {"equals": 7}}, "by": "Ann"}': "bad_control",
+    b'{"ask": {"item_id": 9223372036854775808}, "by": "Ann"}': "bad_control",
+    b'{"ask": {"seller_id": 7}, "by": "Ann"}': "bad_control",
+    b'{"ask": {"item_id": 7, "seller_id": 7}, "by": "Ann"}': "bad_control",
+    b'{"ask": {"item_id": 7, "item_id": 7}, "by": "Ann"}': "duplicate_field",
+    b'{"ask": {}, "by": "Ann"}': "bad_control",
+    b'{"ask": [], "by": "Ann"}': "bad_control",
 }
 
 
 def test_records_are_heeded_or_dead_letters(tmp_path: Path) -> None:
     """Each of them, by name; `verify` says the same of all, and every bucket runs for them."""
     pipeline = make_pipeline()
-    values = [*PULSES, *SETTINGS, *OTHERS]
+    values = [*PULSES, *SETTINGS, *QUESTIONS, *OTHERS]
     tasks = BucketTasks(pipeline, SELLERS, 2, tmp_path)
     located: list[Located] = [(TOPIC, 0, at, value, 0) for at, value in enumerate(values)]
 
@@ -91,7 +110,9 @@ def test_records_are_heeded_or_dead_letters(tmp_path: Path) -> None:
 
 
 def test_the_error_says_what_a_control_record_is() -> None:
-    with pytest.raises(ControlError, match=r'is {"pulse": {}} or {"set": {.*this has the members stop'):
+    with pytest.raises(
+        ControlError, match=r'is {"pulse": {}}, {"set": {.*} or {"ask": {.*this has the members stop'
+    ):
         read_control(b'{"stop": {}}')
 
 
@@ -101,11 +122,17 @@ def test_a_turn_is_read_as_it_was_written() -> None:
     assert read_control(turn.written()) == turn
 
 
+def test_a_question_is_read_as_it_was_written() -> None:
+    question = Question({"item_id": 7, "note": "\u00fc"}, "Zo\u00eb")
+
+    assert read_control(question.written()) == question
+
+
 def test_control_records_are_counted(tmp_path: Path) -> None:
     """By what they ask for; one that is none as a dead letter of no stream."""
     tasks = BucketTasks(make_pipeline(), SELLERS, 2, tmp_path)
     packed = tasks.pack(
-        [(TOPIC, 0, at, value, 0) for at, value in enumerate([PULSES[0], b"{}", SETTINGS[0]])]
+        [(TOPIC, 0, at, value, 0) for at, value in enumerate([PULSES[0], b"{}", SETTINGS[0], QUESTIONS[0]])]
     )
 
     samples = add(json.loads(row["blob"])["samples"] for row in packed if row["channel"] == "metrics")
@@ -113,8 +140,9 @@ def test_control_records_are_counted(tmp_path: Path) -> None:
 
     assert samples["control_records_total{asks=pulse}"] == 1
     assert samples["control_records_total{asks=set}"] == 1
+    assert samples["control_records_total{asks=why}"] == 1
     assert samples["dead_letters_total{reason=bad_control}"] == 1
-    assert read == len(BUCKETS) * [{"records": 3}]
+    assert read == len(BUCKETS) * [{"records": 4}]
 
 
 class Topic:

@@ -24,6 +24,7 @@ TOLD = Description(
     tables=[],
     published={},
     control_topic="control",
+    keys=[],
     fields={},
     lookups=[],
     join=None,

@@ -84,6 +84,11 @@ class Lookups:
         """Return the promises of a stream that have come, and have not entered the join."""
         return [promise for gate in self._gates(stream) for promise in gate.held_promises]
 
+    def held_rows(self, stream: str) -> int:
+        """Return the number of rows of a stream that have come, and have not entered the join."""
+        levels = [level[stream] for level in self._levels if stream in level]
+        return sum(level.held_rows for level in levels)
+
     def samples(self) -> Samples:
         """Return the samples of the last batch."""
         return {name: value for lookup in self._lookups for name, value in lookup.samples().items()}
@@ -119,6 +124,14 @@ class _Level:
     def __init__(self, lookups: Sequence[_Lookup]) -> None:
         self.gate = Gate([lookup.gated for lookup in lookups])
         self._lookups = lookups
+
+    @property
+    def held_rows(self) -> int:
+        """The number of rows that have come to the gate and have not left it."""
+        return max(
+            each.gated.held.rows + each.gated.output.pending_rows + each.gated.output.parked_rows
+            for each in self._lookups
+        )
 
     def evict(self, came: Iterable[StreamBatch]) -> None:
         """Evict the rows of relations from the caches that the stream will not ask for again."""

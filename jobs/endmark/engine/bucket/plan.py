@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from endmark.control.knobs import steps_of
 from endmark.engine import channels
+from endmark.engine.bucket.result_steps import ResultPlan
 from endmark.engine.bucket.written_steps import WrittenStep, written_steps
 from endmark.engine.streams import group_plan, nobody, residual
 from endmark.errors import ConfigError
-from endmark.operators.stream_join.presets import DEFAULT, Propagation
+from endmark.operators.stream_join.presets import DEFAULT
 from endmark.types import JoinType
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from endmark.operators.stream_join.presets import Policy
     from endmark.pipeline.stage import Stage
 
-_OF_ALL_STAGES = (channels.READ, channels.KNOBS)
+_OF_ALL_STAGES = (channels.READ, channels.KNOBS, channels.QUESTIONS)
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class BucketPlan:
         policy: the treatment of state.
         step: the place of the join in the pipeline file, which begins the names of its knobs.
         group: the group-by; `None` without one.
+        key: the columns of the key, as the pipeline file names them; frames have none.
         full_batch: a batch of fewer records is a pause; `None`: every batch is a pause. In a pause, the join
             catches up with its spilled rows, and no row is left waiting for a relation. A new value counts
             from the next batch on, so a repeated batch gives the same results.
@@ -55,6 +57,7 @@ class BucketPlan:
             it, and what it reads of knobs and batches passes through.
         later: the streams of later stages, whose blobs pass through.
         written: the streams and steps in front of the join whose rows leave, too.
+        behind: the row steps behind the join.
     """
 
     streams: tuple[StreamPlan, ...]
@@ -63,6 +66,7 @@ class BucketPlan:
     policy: Policy
     group: GroupPlan | None
     step: str = ""
+    key: tuple[str, ...] = ()
     full_batch: int | None = None
     buckets: int = 1
     lookups: tuple[LookupPlan, ...] = ()
@@ -75,6 +79,7 @@ class BucketPlan:
     goes_on: bool = False
     later: frozenset[str] = frozenset()
     written: tuple[WrittenStep, ...] = ()
+    behind: ResultPlan = field(default_factory=ResultPlan)
 
     @classmethod
     def of(
@@ -104,10 +109,10 @@ class BucketPlan:
             streams=inputs if join is not None else (*inputs, nobody(*inputs)),
             kind=JoinType.LEFT if join is None else join.type,
             residual=residual(stage),
-            # A further stage announces nothing, since no verification could tell when it must.
-            policy=policy if stage.earlier is None else replace(policy, propagate=Propagation.NEVER),
+            policy=policy,
             group=None if behind else group_plan(pipeline),
             step=stage.place,
+            key=stage.key,
             full_batch=full_batch,
             buckets=buckets,
             lookups=tuple(lookups),
@@ -119,6 +124,7 @@ class BucketPlan:
             goes_on=bool(behind),
             later=frozenset(name for each in behind for name in each.streams),
             written=written_steps(stage, streams, lookups),
+            behind=ResultPlan.of(stage),
         )
 
     def passes_on(self, channel: str) -> bool:

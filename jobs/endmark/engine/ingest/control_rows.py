@@ -1,15 +1,17 @@
-"""Control records as packed rows: turns go to all buckets, and a report of each turn goes to the sink."""
+"""Control records as packed rows for all buckets, and a report of each turn for the sink."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from endmark.control.askable_keys import keys_of, require_askable
 from endmark.control.knobs import Steps, steps_of, turned
 from endmark.engine import channels
 from endmark.errors import ConfigError
 from endmark.state.segment import int64
-from endmark.wire.control import BAD_CONTROL, ControlError, read_control
+from endmark.wire.control import BAD_CONTROL, ControlError, Question, read_control
 from endmark.wire.rejection import Rejection
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
     from endmark.engine.channels import Buckets, Packer
     from endmark.pipeline import Pipeline
+    from endmark.types import ColumnType
     from endmark.wire.control import Turn
 
 _SECOND = 1_000_000
@@ -24,14 +27,15 @@ _SECOND = 1_000_000
 
 @dataclass(frozen=True)
 class ControlPlan:
-    """The control topic, and the settings of the pipeline's steps that have knobs."""
+    """The control topic, the settings of the pipeline's steps that have knobs, and the keys of its stages."""
 
     topic: str
     steps: Steps
+    keys: tuple[dict[str, ColumnType], ...]
 
     @classmethod
     def of(cls, pipeline: Pipeline) -> Self:
-        return cls(pipeline.control_topic, steps_of(pipeline))
+        return cls(pipeline.control_topic, steps_of(pipeline), keys_of(pipeline))
 
 
 @dataclass
@@ -50,22 +54,38 @@ class ControlPacker:
     plan: ControlPlan
     turns: list[dict[str, Any]] = field(default_factory=list)
 
-    def pack(self, partition: int, records: pa.RecordBatch) -> tuple[list[Rejection], int]:
-        """Pack records of one partition; return the rejected ones, and the number of pulses."""
-        rejections, pulses = [], 0
+    def pack(self, partition: int, records: pa.RecordBatch) -> tuple[list[Rejection], Counter[str]]:
+        """Pack records of one partition; return the rejected ones, and the others by what they ask for."""
+        rejections, asked = [], Counter({"pulse": 0, "set": 0, "why": 0})
         times = int64(records.column("timestamp")).tolist()
         offsets = int64(records.column("offset")).tolist()
         for at, value in enumerate(records.column("value").to_pylist()):
             try:
-                turn = read_control(value)
+                found = read_control(value)
             except ControlError as why:
                 rejections.append(Rejection(at, why.reason, str(why), value))
                 continue
-            if turn is None:
-                pulses += 1
-            elif (refused := self._turn(turn, partition, offsets[at], times[at])) is not None:
+            refused, asks = None, "pulse"
+            if isinstance(found, Question):
+                refused, asks = self._question(found, partition, offsets[at]), "why"
+            elif found is not None:
+                refused, asks = self._turn(found, partition, offsets[at], times[at]), "set"
+            if refused is None:
+                asked[asks] += 1
+            else:
                 rejections.append(Rejection(at, BAD_CONTROL, refused, value))
-        return rejections, pulses
+        return rejections, asked
+
+    def _question(self, question: Question, partition: int, offset: int) -> str | None:
+        """Pack a question for all buckets; return the reason why it is refused, or `None` if it is not."""
+        try:
+            require_askable(self.plan.keys, question.key)
+        except ConfigError as why:
+            return str(why)
+        asked = {"partition": partition, "offset": offset, "key": dict(question.key)}
+        for number, label in enumerate(self.buckets.labels):
+            self.packer.add_json(label, channels.QUESTIONS, asked | {"bucket": number})
+        return None
 
     def _turn(self, turn: Turn, partition: int, offset: int, time: int) -> str | None:
         """Pack a turn for all buckets; return the reason why it is refused, or `None` if it is not.

@@ -112,10 +112,9 @@ class _Task:
                     self._read_partition(self._by_topic[topic], partition, records)
 
     def _read_control(self, partition: int, batch: pa.RecordBatch) -> None:
-        rejections, pulses = self._control.pack(partition, batch)
-        settings = batch.num_rows - len(rejections) - pulses
-        self._counts[sample("control_records_total", asks="pulse")] += pulses
-        self._counts[sample("control_records_total", asks="set")] += settings
+        rejections, asked = self._control.pack(partition, batch)
+        for asks, records in asked.items():
+            self._counts[sample("control_records_total", asks=asks)] += records
         for rejection in rejections:
             self._counts[sample("dead_letters_total", reason=rejection.reason)] += 1
         self._pack_dead_letters(
@@ -302,7 +301,7 @@ class _Task:
 
     def _pack_promises(self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray) -> None:
         packed = PromisePacker(self.packer, self._buckets, stream)
-        packed.closed_keys(partition, parsed.closed_keys, offsets[parsed.closed_keys_at])
+        packed.named_keys(partition, parsed.closed_keys, offsets[parsed.closed_keys_at])
         if stream.closing is not None:
             failures = self._failures.setdefault(stream.name, Failures(stream.closing.condition.field))
             closing = packed.of_rows(partition, parsed.rows, offsets[parsed.row_at], stream.closing, failures)

@@ -214,6 +214,21 @@ class ClosedKeys:
         none = first == LATER
         return np.where(none, LATER, first >> 1), (first % 2 == 0) & ~none
 
+    def promises_of(self, keys: Keys) -> list[tuple[int, int]]:
+        """Return partition and offset of the promises that name some keys.
+
+        Keys that were closed before the last thousand records of a partition have none.
+        """
+        return [
+            (partition, offset)
+            for entries, _, j in self._find(keys, None, self.recent, self.promised)
+            for partition, offset in zip(
+                int64(entries.column("partition"))[j].tolist(),
+                int64(entries.column("offset"))[j].tolist(),
+                strict=True,
+            )
+        ]
+
     def _find(
         self, keys: Keys, more: pa.RecordBatch | None, *lists: SegmentList
     ) -> Iterator[tuple[pa.RecordBatch, Ints, Ints]]:

@@ -287,6 +287,11 @@ class KeyPromises:
             found += key_set.match(keys)
         return found
 
+    def places(self, keys: Keys) -> dict[int, int]:
+        """Return the partitions that have promised one key, each with the offset of its promise."""
+        found = {partition: key_set.broken_by(keys, 0) for partition, key_set in self._by_partition.items()}
+        return {partition: offset_of(promise) for partition, promise in found.items() if promise is not None}
+
     def positions(self, segment: Segment) -> Ints:
         """Return the positions of a segment's rows, dead or alive, whose key every partition has promised."""
         if self._everywhere is not None:

@@ -1,0 +1,44 @@
+"""`endmark why` asks the running job what keeps a key or its group open."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from contextlib import closing
+from typing import Annotated
+
+import typer
+
+from endmark.cli.options import BROKER, OPS_URL, AsJson, Bootstrap, OpsUrl, PipelineFile
+from endmark.pipeline.file import load
+from endmark.wire.control import Question
+
+
+def why(
+    pipeline: PipelineFile,
+    key: Annotated[list[str], typer.Argument(help="COLUMN=VALUE, once for each column of the key.")],
+    bootstrap: Bootstrap = BROKER,
+    ops_url: OpsUrl = OPS_URL,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the job's answer.")] = 30.0,
+    by: Annotated[str, typer.Option(help="Who asks.", show_default="you")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Say why a key or its group is open: which stream has not closed it, and what its rows wait for.
+
+    The running job answers from its state, when the batch that reads the question is over.
+    """
+    from endmark.control.askable_keys import keys_of, read_key
+    from endmark.control.database import OpsDatabase
+    from endmark.control.questions import ask
+    from endmark.control.reasons import sentences
+
+    spec = load(pipeline)
+    question = Question(read_key(keys_of(spec), key), by or getpass.getuser())
+    with closing(OpsDatabase(ops_url)) as ops:
+        found = ask(ops, bootstrap, spec.name, spec.control_topic, question, wait)
+    if as_json:
+        typer.echo(json.dumps({"key": question.key, **found}))
+        return
+    for answer in found["answers"]:
+        for line in sentences(question.key, answer):
+            typer.echo(line)

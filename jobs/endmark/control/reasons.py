@@ -1,0 +1,169 @@
+"""The sentences that say why a key is open, made of the answer of a job."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    Facts = Mapping[str, Any]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND = 1_000_000
+_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
+
+
+def sentences(key: Mapping[str, Any], answer: Facts) -> list[str]:
+    """Return the verdict on a key in one step, then what each stream has of it.
+
+    Args:
+        key: the key that was asked for.
+        answer: the answer of the job, as `engine.bucket.answers` makes it.
+    """
+    name = ", ".join(f"{column}={value}" for column, value in key.items())
+    streams: Sequence[Facts] = answer["streams"]
+    lines = [_verdict(name, answer)]
+    lines += [_line(each, streams) for each in streams]
+    return lines
+
+
+def is_open(answer: Facts) -> bool:
+    """Return whether rows or a group of the key are in state, or some stream alone has closed it."""
+    if answer["final"]:
+        return False
+    return bool(answer["group"] or any(each["rows"] or each["closed"] for each in answer["streams"]))
+
+
+def _verdict(name: str, answer: Facts) -> str:
+    step, streams = answer["step"], {each["stream"]: each for each in answer["streams"]}
+    if answer["final"]:
+        return f"{name} is final in {step}: it has no later result"
+    if not is_open(answer):
+        return f"{name} is unknown in {step}: no row of it is in state, and no stream has closed it"
+    reasons = [
+        reason for other in streams.values() if (reason := _waited_for(other, answer["streams"])) is not None
+    ]
+    return f"{name} is open in {step} because {'; and '.join(reasons or _without_rows(answer))}"
+
+
+def _waited_for(other: Facts, streams: Sequence[Facts]) -> str | None:
+    """Return the clause that says why rows of the key wait for a stream; `None` if none does."""
+    ends = {
+        each["stream"]: wait["until"]
+        for each in streams
+        for wait in each["waits_for"]
+        if wait["stream"] == other["stream"]
+    }
+    if not ends:
+        return None
+    text = f"{other['stream']} has not closed it: {_missing(other)}"
+    for_ever = [stream for stream, until in ends.items() if until is None]
+    if for_ever:
+        return f"{text}; its rows of {' and '.join(for_ever)} have no window"
+    last = max(ends, key=lambda stream: ends[stream])
+    return (
+        f"{text}; the window of its rows of {last} ends when {_possessive(other['stream'])} progress passes "
+        f"{_time(ends[last])} ({_progress(other)})"
+    )
+
+
+def _without_rows(answer: Facts) -> Iterator[str]:
+    """Yield the clauses that say why a key without waiting rows is not final."""
+    if answer["announces"] == "never":
+        yield "the preset announces no key"
+        return
+    closers = [each for each in answer["streams"] if each["closed"]]
+    for each in answer["streams"]:
+        if each["closed"]:
+            continue
+        missing = f"{each['stream']} has not closed it: {_missing(each)}"
+        if not closers or answer["announces"] == "closed":
+            yield missing
+        elif each["preserved"]:
+            yield f"its rows are results even without a partner, and {missing}"
+
+
+def _missing(stream: Facts) -> str:
+    """Return what a stream has not sent to close the key."""
+    if not stream["closes"]:
+        return "it closes no key"
+    promised = {at for at, _ in stream["matched"]}
+    promised |= set() if stream["keyed"] else {at for at, _ in stream["named"]}
+    left = [at for at in range(stream["partitions"]) if at not in promised]
+    topic = f"of topic {stream['topic']}" if stream["topic"] else f"of {stream['stream']}"
+    if not stream["keyed"] or promised:
+        has = "has" if len(left) == 1 else "have"
+        named = "names or matches" if not stream["keyed"] else "matches"
+        text = f"{_partitions(left)} {topic} {has} sent no punctuation that {named} it"
+        return text if not stream["keyed"] else f"{text}, and no partition has sent one that names it"
+    return f"no partition {topic} has sent a punctuation for it"
+
+
+def _line(stream: Facts, streams: Sequence[Facts]) -> str:
+    """Return what one stream has of the key: rows, how it has closed it, and its progress."""
+    rows = stream["rows"]
+    parts = [f"{rows:,} row{'' if rows == 1 else 's'} in state"]
+    if rows:
+        first, last = _time(stream["oldest"]), _time(stream["newest"])
+        parts[0] += f" of {first}" if first == last else f" of {first} to {last}"
+        parts[0] += "".join(f", such as {stream['topic']}/{at}/{offset}" for at, offset in stream["places"])
+    parts.append(_closing(stream))
+    if stream["held_rows"]:
+        parts.append(f"{stream['held_rows']:,} rows beside it wait for their lookups")
+    if len(streams) > 1:
+        parts.append(f"progress {_progress(stream)}")
+    return f"{stream['stream']}: {'; '.join(parts)}"
+
+
+def _closing(stream: Facts) -> str:
+    if not stream["closed"]:
+        return "has not closed it" if stream["closes"] else "closes no key"
+    if stream["named"]:
+        places = ", ".join(f"{stream['topic']}/{at}/{offset}" for at, offset in stream["named"])
+        return f"closed by {places}"
+    if len(stream["matched"]) == stream["partitions"]:
+        places = ", ".join(
+            f"partition {at}" if offset is None else f"{stream['topic']}/{at}/{offset}"
+            for at, offset in stream["matched"]
+        )
+        return f"closed by a pattern in each partition: {places}"
+    return "closed, more than 1,000 records ago"
+
+
+def _progress(stream: Facts) -> str:
+    """Return the progress of a stream, and what holds it back."""
+    if stream["silent"]:
+        return f"none yet, since {_partitions(stream['silent'])} had no row and no heartbeat"
+    if stream["progress"] is None:
+        return "none yet"
+    text = f"now {_time(stream['progress'])}"
+    if stream["behind"]:
+        text += f", held back by partition {stream['slowest']}, {_duration(stream['behind'])} behind"
+    return text
+
+
+def _partitions(numbers: Sequence[int]) -> str:
+    *others, last = map(str, numbers)
+    return f"partitions {', '.join(others)} and {last}" if others else f"partition {last}"
+
+
+def _possessive(name: str) -> str:
+    return f"{name}'" if name.endswith("s") else f"{name}'s"
+
+
+def _time(microseconds: int) -> str:
+    try:
+        found = _EPOCH + timedelta(microseconds=microseconds)
+    except OverflowError:  # a window may end after the year 9999
+        return "the year 9999"
+    return found.replace(tzinfo=None).isoformat() + "Z"
+
+
+def _duration(microseconds: int) -> str:
+    seconds = microseconds / _SECOND
+    for unit, length in _UNITS:
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"

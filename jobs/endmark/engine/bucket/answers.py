@@ -1,0 +1,74 @@
+"""The answers of a bucket to questions of what keeps a key open."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from endmark.operators.stream_join.key_facts import key_facts
+from endmark.operators.stream_join.presets import Propagation
+from endmark.punctuation.columns import domain_of_type
+from endmark.punctuation.scalars import from_scalar
+from endmark.state.keys import bucket_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from endmark.engine.bucket.lookups import Lookups
+    from endmark.engine.bucket.plan import BucketPlan
+    from endmark.operators.group_by.group_by import ClosingAggregate
+    from endmark.operators.stream_join.segment_join import SegmentJoin
+    from endmark.state.keys import Keys
+
+
+def answers(
+    blobs: Iterable[bytes],
+    plan: BucketPlan,
+    join: SegmentJoin,
+    lookups: Lookups,
+    groups: ClosingAggregate | None,
+) -> Iterator[dict[str, Any]]:
+    """Yield the answers to the questions of a batch that are about a key of this bucket, ready for JSON.
+
+    Call it when the batch is over.
+
+    Args:
+        blobs: the questions.
+        plan: the plan of the bucket.
+        join: its join.
+        lookups: its lookups.
+        groups: the groups by the key; `None` without any.
+    """
+    for question in map(json.loads, blobs):
+        keys = _keys(plan, join, question["key"])
+        if keys is None or bucket_of(keys.codes, plan.buckets)[0] != question["bucket"]:
+            continue
+        facts = key_facts(join.sides, keys, purges=plan.policy.purge_every is not None)
+        for each in facts:
+            each["topic"] = plan.stream(each["stream"]).topic
+            each["held_rows"] = lookups.held_rows(each["stream"])
+        group = None if groups is None else bool(groups.groups.contains(keys)[0])
+        yield {
+            "partition": question["partition"],
+            "offset": question["offset"],
+            "step": plan.step.removeprefix("steps.") if len(facts) > 1 else facts[0]["stream"],
+            "final": plan.policy.propagate is not Propagation.NEVER and bool(join.final(keys)[0]),
+            "announces": plan.policy.propagate.value,
+            "group": group,
+            "streams": facts,
+        }
+
+
+def _keys(plan: BucketPlan, join: SegmentJoin, key: Mapping[str, Any]) -> Keys | None:
+    """Return the key that a question asks for; `None` if this stage has another key."""
+    spec, columns = join.sides[0].spec, plan.key
+    if set(columns) != key.keys():
+        return None
+    kinds = [spec.schema.field(name).type for name in spec.key.columns]
+    values = [
+        pa.array([from_scalar(key[name], domain_of_type(kind))], kind)
+        for name, kind in zip(columns, kinds, strict=True)
+    ]
+    return join.key.keys(join.key.coded(pa.record_batch(values, names=list(join.key.columns))))

@@ -1,0 +1,247 @@
+"""The entry under `streams` by which another pipeline reads what this one publishes.
+
+The event time is that of the first stream that has a row in every result. In this time, results are out of
+order. Take a join of X and Y, in the order of a topic's records. A result comes with the later of its two
+rows. If this is a row of Y, it is at most Y's `lateness` older than the newest row of Y, and its partner of X
+is at most X's window older than it. An earlier result has a row of X that is at most Y's window newer than
+its row of Y, and so than the newest row of Y. So results are at most both windows and the `lateness` out of
+order. A row that a lookup parks comes later by the time for which it may be parked. A batch has no order of
+its own: `spread` is the event time that the records of one batch span, over all partitions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from endmark.errors import ConfigError
+from endmark.operators.stream_join.presets import PRESETS, Propagation
+from endmark.pipeline.fields import require_name
+from endmark.pipeline.sources import COORDINATES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from endmark.pipeline.model import Pipeline
+    from endmark.pipeline.stage import Stage
+    from endmark.types import ColumnType
+
+FOR_EVER = timedelta(days=36_500)  # the longest duration that a file takes
+_UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True)
+class ChainedStream:
+    """A stream that another pipeline can declare.
+
+    Args:
+        name: the name of the step whose rows it has.
+        topic: the topic.
+        columns: the types of its columns, by name.
+        time: the column of event time.
+        lateness: the event time by which a row may be older than an earlier one.
+        ahead: the bound `event_time.ahead`, which is that of the stream with the event time.
+        punctuated_on: the columns that its punctuations restrict.
+        skipped_on: the columns with nulls that punctuations restrict, too, and that no stream can declare.
+    """
+
+    name: str
+    topic: str
+    columns: Mapping[str, ColumnType]
+    time: str
+    lateness: timedelta
+    ahead: timedelta | None
+    punctuated_on: tuple[str, ...]
+    skipped_on: tuple[str, ...]
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """The entry under `streams`, as a pipeline file has it."""
+        found: dict[str, Any] = {
+            "topic": self.topic,
+            "columns": {name: str(kind) for name, kind in self.columns.items()},
+            "event_time": {"column": self.time, "lateness": _written(self.lateness)},
+        }
+        if self.ahead != timedelta(hours=1):
+            found["event_time"]["ahead"] = None if self.ahead is None else _written(self.ahead)
+        if self.punctuated_on:
+            found["punctuated_on"] = list(self.punctuated_on)
+        if self.skipped_on:
+            found["quarantine"] = "off"
+        return {self.name: found}
+
+    def lines(self) -> Iterator[str]:
+        """Yield the entry as YAML, with remarks."""
+        entry = self.entry[self.name]
+        yield "streams:"
+        yield f"  {self.name}:"
+        yield f"    topic: {self.topic}"
+        yield "    columns:"
+        yield from (f"      {name}: {_quoted(kind)}" for name, kind in entry["columns"].items())
+        times = ", ".join(f"{name}: {_yaml(value)}" for name, value in entry["event_time"].items())
+        yield "    # Windows and lateness of the pipeline that publishes, and what a batch of it spans."
+        yield f"    event_time: {{{times}}}"
+        if self.lateness == FOR_EVER:
+            yield "    # Its join has no window, so rows may be of any age: only punctuations free state."
+        if self.punctuated_on:
+            yield "    # Another key than that of the pipeline that publishes needs punctuation_scope: topic."
+            yield f"    punctuated_on: [{', '.join(self.punctuated_on)}]"
+        if self.skipped_on:
+            nulls = ", ".join(self.skipped_on)
+            yield f"    # Punctuations on {nulls} are dead letters, since these columns may be null."
+            yield "    quarantine: off"
+
+
+def chained(pipeline: Pipeline, step: str | None, spread: timedelta) -> ChainedStream:
+    """Return the stream of what a pipeline publishes of a step.
+
+    Args:
+        pipeline: the pipeline.
+        step: the stream or step; `None` if only one is published.
+        spread: the event time that the records of one batch span.
+
+    Raises:
+        ConfigError: the step is not published, or no column of its rows has an event time in each of them.
+    """
+    name = _published(pipeline, step)
+    topic = pipeline.publish[name].topic
+    if name == pipeline.flow.results:
+        stage = pipeline.last_stage
+        stream = _timed_by(stage)
+        lateness = _disorder(stage)
+        promised = dict.fromkeys(_promised(stage))
+        kinds = dict(_result_columns(stage))
+    else:
+        stream, _ = pipeline.flow.way_to(name)
+        lateness, promised = _own_disorder(pipeline, stream), {}
+        stage = pipeline.stage_of(stream)
+        kinds = dict(_columns_of(stage, stream, pipeline.row_columns(name), stage.columns_behind(name)))
+    declared = pipeline.streams[stream].event_time
+    return ChainedStream(
+        name=name,
+        topic=topic,
+        columns=kinds,
+        time=f"{stream}_{declared.column}",
+        lateness=min(lateness + spread, FOR_EVER),
+        ahead=declared.ahead,
+        punctuated_on=tuple(column for column in promised if not kinds[column].nullable),
+        skipped_on=tuple(column for column in promised if kinds[column].nullable),
+    )
+
+
+def _published(pipeline: Pipeline, step: str | None) -> str:
+    there = pipeline.publish
+    if not there:
+        raise ConfigError(f"{pipeline.name} publishes nothing; name the step under publish")
+    if step is None:
+        if len(there) > 1:
+            raise ConfigError(f"{pipeline.name} publishes {', '.join(there)}; name one of them")
+        (step,) = there
+    try:
+        require_name(there, step, "chain", "steps that are published")
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    return step
+
+
+def _timed_by(stage: Stage) -> str:
+    """Return the stream whose event time stands for that of results."""
+    if not stage.present_inputs:
+        raise ConfigError(
+            f"{stage.place}: a full join has results without an event time of either side; publish rows in "
+            "front of it, or choose another type"
+        )
+    return stage.timed_by(stage.present_inputs[0])
+
+
+def _disorder(stage: Stage) -> timedelta:
+    """Return the event time by which results may be older than an earlier one, if a batch is one record."""
+    inputs = {given: _input_disorder(stage, given) for given in stage.inputs}
+    if stage.join is None:
+        (own,) = inputs.values()
+        return own
+    timed, *_ = stage.present_inputs
+    windows = {given: stage.window_of(given) for given in inputs}
+    first = windows.pop(timed)
+    if first is None or any(window is None for window in windows.values()):
+        return FOR_EVER
+    others = [window + inputs[given] for given, window in windows.items() if window is not None]
+    return max(inputs[timed], first + max(others))
+
+
+def _input_disorder(stage: Stage, given: str) -> timedelta:
+    own = _own_disorder(stage.pipeline, given) if given in stage.pipeline.streams else timedelta(0)
+    if stage.earlier is not None and given == stage.derived:
+        own = _disorder(stage.earlier) + _parked(stage.pipeline, given)
+    return min(own, FOR_EVER)
+
+
+def _own_disorder(pipeline: Pipeline, stream: str) -> timedelta:
+    return pipeline.streams[stream].event_time.lateness + _parked(pipeline, stream)
+
+
+def _parked(pipeline: Pipeline, given: str) -> timedelta:
+    """Return the time for which rows of an input may be parked, by all its lookups."""
+    parks = (lookup.park for lookup in pipeline.lookups_of(given))
+    return sum((park.delay * park.attempts for park in parks if park is not None), timedelta(0))
+
+
+def _promised(stage: Stage) -> Iterator[str]:
+    """Yield the columns of results that output punctuations restrict."""
+    rule = Propagation.EARLY if stage.join is None else PRESETS[stage.join.preset].propagate
+    if stage.earlier is not None or rule is Propagation.NEVER:
+        return
+    for stream in stage.shown:
+        yield from stage.key_columns(stream)
+        if rule is Propagation.EARLY:
+            promised = stage.pipeline.streams[stream].promised_on
+            shown = dict(stage.columns)
+            yield from (name for column in promised if (name := f"{stream}_{column}") in shown)
+
+
+def _result_columns(stage: Stage) -> Iterator[tuple[str, ColumnType]]:
+    """Yield the columns of results, which are nullable if a result may have a null there."""
+    for given in stage.shown_inputs:
+        columns = stage.columns_of(given)
+        absent = given not in stage.present_inputs
+        if stage.earlier is not None and given == stage.derived:
+            known = dict(_result_columns(stage.earlier))
+            found = [(name, known.get(name, replace(kind, nullable=True))) for name, kind in columns]
+        else:
+            own = stage.pipeline.stream_columns(given)
+            found = list(_columns_of(stage, given, own, columns))
+        for name, kind in found:
+            yield name, replace(kind, nullable=True) if absent else kind
+
+
+def _columns_of(
+    stage: Stage, stream: str, own: Mapping[str, ColumnType], columns: Sequence[tuple[str, ColumnType]]
+) -> Iterator[tuple[str, ColumnType]]:
+    """Yield columns of rows of a stream, which are nullable if a row may have a null there.
+
+    Args:
+        stage: the stage of the stream.
+        stream: the stream.
+        own: the stream's own columns.
+        columns: all columns by their names in results, with those of relations.
+    """
+    present = {f"{stream}_{name}" for name, kind in own.items() if not kind.nullable}
+    present |= {*stage.key_columns(stream), *(f"{stream}_{name}" for name in COORDINATES)}
+    for name, kind in columns:
+        yield name, replace(kind, nullable=name not in present)
+
+
+def _yaml(value: str | None) -> str:
+    return "null" if value is None else value
+
+
+def _quoted(kind: str) -> str:
+    return f'"{kind}"' if not kind.isalpha() else kind
+
+
+def _written(duration: timedelta) -> str:
+    milliseconds = duration // _MILLISECOND
+    unit = next((name for name, size in _UNITS.items() if milliseconds % size == 0 and milliseconds), "s")
+    return f"{milliseconds // _UNITS[unit]}{unit}"

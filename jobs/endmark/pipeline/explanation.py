@@ -1,0 +1,199 @@
+"""The plan of a pipeline in words: where steps run, what is in state, and when rows of tables are final."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from endmark.operators.stream_join.presets import PRESETS, Propagation
+from endmark.pipeline.boundedness import states
+from endmark.pipeline.picture import about
+from endmark.pipeline.steps import RowStep
+from endmark.pipeline.tables import RESERVED, is_latest_role, is_step_role
+from endmark.types import JoinType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from endmark.pipeline.boundedness import State
+    from endmark.pipeline.model import Pipeline
+    from endmark.pipeline.stage import Stage
+
+_NONE = "stays empty"
+_ONCE = "each row is final when it is written"
+_RESERVED = dict(zip(RESERVED, ("all topics", "all streams", "the results"), strict=True))
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """One step: its name, and what it does."""
+
+    step: str
+    does: str
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The reading of one stream: its topic, and the steps that run where its records are parsed."""
+
+    stream: str
+    topic: str
+    format: str
+    event_time: str
+    steps: tuple[StepPlan, ...]
+
+
+@dataclass(frozen=True)
+class StageExplanation:
+    """One shuffle and the stateful operator behind it.
+
+    Args:
+        key: the columns by which rows are spread over buckets.
+        inputs: the streams, and the join of the stage before.
+        steps: the steps that run in the buckets, in order.
+        state: the state that the buckets keep, with its bounds, in words.
+    """
+
+    key: tuple[str, ...]
+    inputs: tuple[str, ...]
+    steps: tuple[StepPlan, ...]
+    state: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Output:
+    """A table or a topic: its name, whether it is a `table` or a `topic`, whose rows it gets, how, and when
+    they are final."""
+
+    name: str
+    kind: str
+    source: str
+    mode: str
+    final: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The plan of a whole pipeline, in the order in which rows go through it."""
+
+    pipeline: str
+    reads: tuple[Reading, ...]
+    stages: tuple[StageExplanation, ...]
+    outputs: tuple[Output, ...]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The plan as values for JSON."""
+        return asdict(self)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the plan in lines of text."""
+        yield f"{self.pipeline}: one query, and {_counted(len(self.stages), 'shuffle')}"
+        yield "Read, before any shuffle"
+        for read in self.reads:
+            yield f"  {read.stream}: topic {read.topic}, {read.format}, event time {read.event_time}"
+            yield from (f"    {step.step}: {step.does}" for step in read.steps)
+        for number, stage in enumerate(self.stages, 1):
+            yield f"Stage {number}, in buckets of {', '.join(stage.key)}, from {', '.join(stage.inputs)}"
+            yield from (f"  {step.step}: {step.does}" for step in stage.steps)
+            yield from (f"  in state, {text}" for text in stage.state or ("nothing",))
+        yield "Write, exactly once for tables and at least once for topics"
+        for output in self.outputs:
+            yield f"  {output.kind} {output.name}: rows of {output.source}, {output.mode}; {output.final}"
+
+
+def explained(pipeline: Pipeline) -> Explanation:
+    """Return the plan of a pipeline in words."""
+    kept = states(pipeline)
+    *before, last = pipeline.stages
+    own = [_stage(stage, kept, last=False) for stage in before] + [_stage(last, kept, last=True)]
+    if pipeline.regroups:
+        own.append(_groups(pipeline, kept))
+    outputs = [*_tables(pipeline, kept), *_topics(pipeline)]
+    reads = tuple(_reading(pipeline, name) for name in pipeline.sides)
+    return Explanation(pipeline.name, reads, tuple(own), tuple(outputs))
+
+
+def _reading(pipeline: Pipeline, name: str) -> Reading:
+    stream = pipeline.streams[name]
+    steps = _steps(pipeline, pipeline.flow.paths[name], of_rows=True)
+    return Reading(name, stream.topic, stream.format, stream.event_time.column, steps)
+
+
+def _steps(pipeline: Pipeline, names: Sequence[str], *, of_rows: bool) -> tuple[StepPlan, ...]:
+    """Return the row steps among some steps, or all others."""
+    found = ((name, pipeline.steps[name]) for name in names)
+    return tuple(StepPlan(name, about(step)) for name, step in found if isinstance(step, RowStep) == of_rows)
+
+
+def _stage(stage: Stage, kept: Sequence[State], *, last: bool) -> StageExplanation:
+    """Return a stage of the pipeline; the `last` one also has the groups by its own key."""
+    pipeline, aggregate = stage.pipeline, stage.pipeline.flow.aggregate
+    groups = aggregate if last and not pipeline.regroups else None
+    names = [name for path in stage.steps.paths.values() for name in path]
+    names += [stage.steps.join] if stage.steps.join is not None else []
+    names += [groups] if groups is not None else []
+    inputs = {*stage.inputs, *(["groups"] if groups is not None else [])}
+    state = tuple(str(one) for one in kept if one.input in inputs)
+    return StageExplanation(stage.key, stage.inputs, _steps(pipeline, names, of_rows=False), state)
+
+
+def _groups(pipeline: Pipeline, kept: Sequence[State]) -> StageExplanation:
+    """Return the stage of groups by another key than that of the results."""
+    steps = _steps(pipeline, [str(pipeline.flow.aggregate)], of_rows=False)
+    state = tuple(str(one) for one in kept if one.input == "groups")
+    return StageExplanation(tuple(pipeline.group_key), (pipeline.flow.results,), steps, state)
+
+
+def _tables(pipeline: Pipeline, kept: Sequence[State]) -> Iterator[Output]:
+    for role, name in pipeline.directories.items():
+        table = pipeline.tables.get(name)
+        source = _RESERVED[name] if table is None else table.source or name
+        mode = "append" if table is None else table.mode
+        yield Output(name, "table", source, mode, _final(pipeline, role, kept))
+
+
+def _topics(pipeline: Pipeline) -> Iterator[Output]:
+    for step, published in pipeline.publish.items():
+        is_last = step == pipeline.flow.results
+        silent = not is_last or _punctuations(pipeline.last_stage) == _NONE
+        behind = "no punctuations follow" if silent else "output punctuations follow"
+        final = f"{_results(pipeline) if is_last else _ONCE}, and {behind}"
+        yield Output(published.topic, "topic", step, "append", final)
+
+
+def _final(pipeline: Pipeline, role: str, kept: Sequence[State]) -> str:
+    """Return when rows of a table are final, given the kind of its rows."""
+    if role == "punctuations":
+        return _punctuations(pipeline.last_stage)
+    if role in _RESERVED:
+        return _ONCE
+    if is_latest_role(role):
+        return "a later change of the key replaces its row"
+    if role == "results" or is_step_role(role):
+        return _results(pipeline) if role == "results" else f"{_ONCE}, which is when the join takes it"
+    (groups,) = (one for one in kept if one.holds == "groups")
+    ends = " or ".join(f"by {bound}" for bound in groups.bounded_by)
+    if role == "groups":
+        return f"a group has one row, which comes when it is final: {ends}"
+    return f"a group's row is final as its column says: {ends}" if ends else "a group's row is never final"
+
+
+def _punctuations(stage: Stage) -> str:
+    rule = Propagation.EARLY if stage.join is None else PRESETS[stage.join.preset].propagate
+    if stage.earlier is not None or rule is Propagation.NEVER:
+        return _NONE
+    if rule is Propagation.CLOSED:
+        return "a row comes for each key that all streams have closed"
+    return "a row comes once no later result matches it"
+
+
+def _results(pipeline: Pipeline) -> str:
+    join = pipeline.join
+    if join is None or join.type in (JoinType.INNER, JoinType.SEMI):
+        return _ONCE
+    return f"{_ONCE}; one without a partner comes when none can come any more"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

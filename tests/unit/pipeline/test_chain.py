@@ -1,0 +1,170 @@
+"""The entry by which another pipeline reads what one publishes: it is sound, and loses no row."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from endmark.errors import ConfigError
+from endmark.operators.stream_join.presets import Preset
+from endmark.pipeline import Pipeline
+from endmark.pipeline.chain import FOR_EVER, ChainedStream, chained
+from endmark.punctuation.scalars import scalar_of
+from support.bucket_tasks import BucketTasks, Located
+from support.cases import cases
+from support.fulfilment import FULFILMENT
+from support.verify_world import STAMPED, instant
+
+HOUR = timedelta(hours=1)
+LEFT, RIGHT = "orders", "payments"
+
+
+def shop(
+    windows: tuple[int | None, int | None] = (5, 5), lateness: tuple[int, int] = (0, 0), **join: Any
+) -> Pipeline:
+    """Orders with their payments, which are published."""
+    columns = {"order_id": "long", "note": "string?", "at": "timestamp"}
+    streams = {
+        name: {
+            "topic": name,
+            "columns": columns,
+            "event_time": {"column": "at", "lateness": late, "ahead": None},
+            "punctuated_on": ["order_id"],
+        }
+        for name, late in zip((LEFT, RIGHT), lateness, strict=True)
+    }
+    matched = {
+        "join": [LEFT, RIGHT],
+        "on": "order_id",
+        "window": dict(zip((LEFT, RIGHT), windows, strict=True)),
+    }
+    return Pipeline.model_validate(
+        {
+            "name": "shop",
+            "streams": streams,
+            "steps": {"matched": matched | join},
+            "tables": {"matched": {}},
+            "publish": {"matched": {"topic": "matched"}},
+        }
+    )
+
+
+def reader(found: ChainedStream) -> Pipeline:
+    """A pipeline of the chained stream alone."""
+    return Pipeline.model_validate({"name": "reader", "streams": found.entry, "tables": {found.name: {}}})
+
+
+@pytest.mark.parametrize("pipeline", [FULFILMENT, shop(), shop(preset=Preset.SHJ, window=None)])
+def test_the_entry_is_sound(pipeline: Pipeline) -> None:
+    """As JSON, and as YAML with remarks."""
+    found = chained(pipeline, None, HOUR)
+
+    assert yaml.safe_load("\n".join(found.lines())) == {"streams": found.entry}
+    read = reader(found).streams[found.name]
+    assert list(read.columns) == list(pipeline.result_columns())
+    assert read.event_time.lateness == found.lateness
+
+
+def test_columns_may_be_null_where_results_have_nulls() -> None:
+    inner, left, right = (chained(shop(type=kind), None, HOUR).columns for kind in ("inner", "left", "right"))
+    names = ("orders_order_id", "orders_note", "payments_order_id", "payments_at", "payments_kafka_offset")
+
+    assert [inner[name].nullable for name in names] == [False, True, False, False, False]
+    assert [left[name].nullable for name in names] == [False, True, True, True, True]
+    assert [right[name].nullable for name in names] == [True, True, False, False, False]
+    of_relations = chained(FULFILMENT, None, HOUR).columns
+    assert of_relations["customers_country"].nullable
+    assert of_relations["orders_gross"].nullable  # it is derived
+    assert not of_relations["orders_total"].nullable
+
+
+def test_punctuations_on_columns_with_nulls_are_not_declared() -> None:
+    """A stream cannot declare them, so they are dead letters, which must not stop the job that reads them."""
+    found = chained(shop(type="left"), None, HOUR)
+
+    assert (found.punctuated_on, found.skipped_on) == (("orders_order_id",), ("payments_order_id",))
+    assert found.entry["matched"]["quarantine"] == "off"
+    assert reader(found)
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "seconds"),
+    [
+        (shop((5, 7), (1, 2)), 5 + 7 + 2),
+        (shop((5, 7), (40, 2)), 40),
+        (shop((5, 7), (1, 2), type="right"), 5 + 7 + 1),
+        (FULFILMENT, 28 * 86_400),
+    ],
+)
+def test_lateness_is_both_windows_and_that_of_the_other_stream(pipeline: Pipeline, seconds: int) -> None:
+    assert chained(pipeline, None, HOUR).lateness == timedelta(seconds=seconds) + HOUR
+
+
+def test_rows_without_a_window_may_be_of_any_age() -> None:
+    found = chained(shop((None, 5)), None, HOUR)
+    assert found.lateness == FOR_EVER
+    assert reader(found)
+
+
+def test_a_step_in_front_of_the_join_has_no_punctuations() -> None:
+    document = FULFILMENT.model_dump(by_alias=True, exclude_unset=True)
+    document["publish"]["priced"] = {"topic": "priced"}
+    pipeline = Pipeline.model_validate(document)
+    found = chained(pipeline, "priced", HOUR)
+
+    assert (found.topic, found.punctuated_on, found.lateness) == ("priced", (), HOUR)
+    assert "orders_gross" in found.columns
+    with pytest.raises(ConfigError, match="fulfilment publishes fulfilled, priced; name one of them"):
+        chained(pipeline, None, HOUR)
+    with pytest.raises(ConfigError, match="known"):
+        chained(pipeline, "known", HOUR)
+
+
+def test_what_has_no_event_time_is_refused() -> None:
+    with pytest.raises(ConfigError, match="a full join has results without an event time of either side"):
+        chained(shop(type="full"), None, HOUR)
+
+
+@cases(60)
+@given(
+    windows=st.tuples(st.integers(0, 4), st.integers(0, 4)),
+    lateness=st.tuples(st.integers(0, 2), st.integers(0, 2)),
+    kind=st.sampled_from(["inner", "left", "right", "semi"]),
+    came=st.lists(
+        st.tuples(st.sampled_from([LEFT, RIGHT]), st.integers(0, 2), st.integers(0, 20)), max_size=25
+    ),
+)
+def test_a_chained_pipeline_loses_no_row(
+    windows: tuple[int, int], lateness: tuple[int, int], kind: str, came: list[tuple[str, int, int]]
+) -> None:
+    """Each record is a batch, so results come in the order of records: none of them is late."""
+    pipeline = shop(windows, lateness, type=kind)
+    found = chained(pipeline, None, timedelta(0))
+    ends = {LEFT: 0, RIGHT: 0}
+    published: list[bytes] = []
+    with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
+        tasks = BucketTasks(pipeline, [], 1, Path(first))
+        for topic, key, time in came:
+            row = {"order_id": key, "at": instant(time)}
+            record: Located = (topic, 0, ends[topic], json.dumps(row).encode(), STAMPED)
+            ends[topic] += 1
+            for result in tasks.batch([record])["results"]:
+                spelled = {
+                    name: None if value is None else scalar_of(value) for name, value in result.items()
+                }
+                published.append(json.dumps(spelled).encode())
+        behind = BucketTasks(reader(found), [], 1, Path(second))
+        records: list[Located] = [("matched", 0, at, value, STAMPED) for at, value in enumerate(published)]
+        tables = [behind.batch([record]) for record in records]
+
+    assert [letter for table in tables for letter in table["dead_letters"]] == []
+    assert [row["reason"] for table in tables for row in table["violations"]] == []
+    assert sum(len(table["results"]) for table in tables) == len(published)
