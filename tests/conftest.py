@@ -37,6 +37,7 @@ LONG = (
     "browser/test_views.py",
     "stack/test_demo.py",
     "stack/test_demo_mysql.py",
+    "stack/test_first_pipeline.py",
     "stack/test_frames_chained.py",
     "stack/test_embedded_broker.py",
     "oracle/test_idle.py",
@@ -49,7 +50,6 @@ LONG = (
     "oracle/test_running_groups.py",
     "oracle/test_knobs.py",
     "oracle/test_lookup_gate.py",
-    "unit/relation/test_outage.py",
     "oracle/test_lookup_join.py",
     "unit/relation/test_sql.py",
     "oracle/test_stream_join.py",
@@ -84,14 +84,14 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
 
 @pytest.fixture(scope="session")
 def mysql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MySql]:
-    """As `mariadb`."""
+    """A running MySQL with an empty database; tests name their tables so that they do not meet."""
     with MySql(tmp_path_factory.mktemp("mysql")) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[PostgreSql]:
-    """As `mariadb`."""
+    """A running PostgreSQL with an empty database; tests name their tables so that they do not meet."""
     with PostgreSql() as running:
         yield running
 

@@ -1,4 +1,4 @@
-"""Reports on failed conditions of a pipeline file: how many failures a batch had, and the first of them."""
+"""Reports on failed expressions of a pipeline file: how many failures a batch had, and the first of them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ WHY_LENGTH = 300  # characters of DuckDB's error, which may quote data
 
 @dataclass
 class Failures:
-    """Rows, or pairs of rows, of one batch on which one condition failed.
+    """Rows, or pairs of rows, of one batch on which one condition, or the expression of a column, failed.
 
     Args:
-        field: the condition's field in the pipeline file.
+        field: the expression's field in the pipeline file.
         count: the number of rows or pairs.
         why: DuckDB's error for the first of them.
         at: the row or rows of the first one, each with its `stream` and, if known, `partition` and `offset`.
@@ -48,7 +48,7 @@ class Failures:
 
 
 def lines(reports: Iterable[Mapping[str, Any]], batch_id: int) -> list[str]:
-    """Return a line for the log for each condition that failed in a batch, from the reports of its tasks."""
+    """Return a line for the log for each expression that failed in a batch, from the reports of its tasks."""
     by_field: dict[str, list[Mapping[str, Any]]] = {}
     for failures in reports:
         by_field.setdefault(failures["field"], []).append(failures)
@@ -62,5 +62,6 @@ def _line(name: str, reports: list[Mapping[str, Any]], batch_id: int) -> str:
         f"{at['stream']} {at.get('partition', '?')}@{at.get('offset', '?')}" for at in first["at"]
     )
     times = "once" if count == 1 else f"{count:,} times"
-    text = f"{name} failed {times} and does not hold there, such as on {places}: {first['why']}"
+    effect = "its rows are left out" if ".derive." in name else "does not hold there"
+    text = f"{name} failed {times} and {effect}, such as on {places}: {first['why']}"
     return f"batch {batch_id}: {text}"

@@ -12,6 +12,7 @@ other rows.
 from __future__ import annotations
 
 import json
+import re
 import threading
 from dataclasses import dataclass
 from functools import cache
@@ -24,7 +25,7 @@ import pyarrow as pa
 from endmark.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -53,6 +54,12 @@ _FEW = 64
 # The levels of an expression. The serialized form has two levels for each of them. Python reads at most 1,000
 # levels, and the calls of a task take some of these.
 _DEEPEST = 200
+
+_SELECT = "SELECT "  # stands before an expression that is parsed
+
+# A name in SQL, in bytes of UTF-8, and what may stand around the point between two names.
+_NAME = rb'(?:"(?:[^"]|"")*"|[A-Za-z_\x80-\xff][A-Za-z0-9_$\x80-\xff]*)'
+_POINT = rb"(?:\s|/\*.*?\*/|--[^\n]*\n)*\.(?:\s|/\*.*?\*/|--[^\n]*\n)*"
 
 _OWN = threading.local()
 
@@ -108,10 +115,7 @@ class Expression:
         except duckdb.Error as error:
             raise ConfigError(f"{field}: {_first_line(error)}; write one SQL expression") from error
         except RecursionError:
-            raise ConfigError(
-                f"{field}: the expression nests more than {_DEEPEST} levels deep; set parentheses so that it "
-                "nests less, or split it"
-            ) from None
+            raise ConfigError(_too_deep(field)) from None
         return cls(text, columns, str(kind), field)
 
     def values(self, rows: pa.RecordBatch) -> Values:
@@ -143,6 +147,39 @@ class Expression:
         except duckdb.Error as error:
             return _first_line(error)
         return "it failed beside other rows only"
+
+
+def renamed(text: str, name_of: Callable[[str], str], field: str) -> str:
+    """Return an expression in which other names stand for the columns. All else stays as it is written.
+
+    Args:
+        text: the expression in SQL.
+        name_of: returns the other name of a column, which may be written `origin.column`.
+        field: the expression's field in the pipeline file, for errors.
+
+    Raises:
+        ConfigError: the text is no expression, or `name_of` has refused a column.
+    """
+    try:
+        duckdb.SQLExpression(text)
+        named = {
+            node["query_location"]: node["column_names"]
+            for node in _parsed(f"{text}\n")
+            if node["class"] == "COLUMN_REF"
+        }
+        found, written = {place: name_of(".".join(names)) for place, names in named.items()}, _statement(text)
+    except duckdb.Error as error:
+        raise ConfigError(f"{field}: {_first_line(error)}; write one SQL expression") from error
+    except RecursionError:
+        raise ConfigError(_too_deep(field)) from None
+    except ValueError as error:
+        raise ConfigError(f"{field}: {error}") from error
+    for place in sorted(found, reverse=True):
+        reference = re.compile(_POINT.join([_NAME] * len(named[place])), re.DOTALL).match(written, place)
+        if reference is None:
+            raise ConfigError(f"{field}: {'.'.join(named[place])!r} cannot be read there; write it in quotes")
+        written = written[:place] + f'"{found[place]}"'.encode() + written[reference.end() :]
+    return written.decode().removeprefix(_SELECT).removesuffix("\n")
 
 
 def _evaluated(expressions: list[str], pieces: list[pa.RecordBatch]) -> list[pa.Array]:
@@ -215,7 +252,7 @@ def _parsed(expression: str) -> list[dict[str, Any]]:
     Raises:
         RecursionError: the expression nests more than `_DEEPEST` levels deep.
     """
-    parsed = _connection().execute("SELECT json_serialize_sql(?)", [f"SELECT {expression}"]).fetchone()
+    parsed = _connection().execute("SELECT json_serialize_sql(?)", [f"{_SELECT}{expression}"]).fetchone()
     return list(_nodes(json.loads(parsed[0] if parsed else "{}"), 0))
 
 
@@ -240,6 +277,18 @@ def _pure_functions() -> frozenset[str]:
         "GROUP BY function_name HAVING bool_and(stability = 'CONSISTENT')"
     )
     return frozenset(name for (name,) in found.fetchall())
+
+
+def _statement(text: str) -> bytes:
+    """Return the statement whose parsed parts name their places, in bytes of UTF-8."""
+    return f"{_SELECT}{text}\n".encode()
+
+
+def _too_deep(field: str) -> str:
+    return (
+        f"{field}: the expression nests more than {_DEEPEST} levels deep; set parentheses so that it nests "
+        "less, or split it"
+    )
 
 
 def _first_line(error: duckdb.Error) -> str:

@@ -15,10 +15,14 @@ CATALOGUE: dict[str, str] = {
     "records_total": "Kafka records read, of any kind.",
     "rows_total": "Well-formed data rows.",
     "punctuations_total": "Well-formed punctuations.",
-    "tombstones_total": "Records without a value after a deletion, which are skipped.",
+    "tombstones_total": "Tombstones, and deletions without effect, which are skipped.",
     "extra_rows_total": "Rows with fields that are not declared, which `extra: ignore` leaves out.",
     "filtered_rows_total": "Rows that a row step has filtered or dropped as duplicates, by step.",
-    "step_rows_total": "Rows of a stream or step in front of the join for its tables and topic, by step.",
+    "filtered_results_total": "Results of a join that a row step behind it has filtered, by step.",
+    "failed_results_total": "Results of a join on which a row step behind it failed, so they are left out, "
+    "by step.",
+    "step_rows_total": "Rows of a stream or step in front of the results for its tables and topic, and "
+    "results that the row steps behind a join have left, by step.",
     "upserted_rows_total": "Rows that replace the earlier row of their key in a table, by step.",
     "deleted_keys_total": "Keys whose rows deletions remove from a table, by step.",
     "closing_rows_total": "Rows that met their stream's closing rule, each a punctuation as well.",

@@ -105,6 +105,7 @@ class RowStep:
         derive: Mapping[str, str] | None = None,
         select: Sequence[str] = (),
         drop: Sequence[str] = (),
+        prefix: str = "",
     ) -> RowStep:
         """Check a row step and return it.
 
@@ -115,6 +116,7 @@ class RowStep:
             derive: the expressions of derived columns, by name.
             select: the columns to keep; empty keeps all.
             drop: the columns to lose.
+            prefix: stands before the names that derived columns get.
 
         Raises:
             ConfigError: an expression is none over these columns, a derived column is there already, or a
@@ -123,8 +125,8 @@ class RowStep:
         schema = pa.schema([(column, kind.arrow) for column, kind in columns.items()])
         condition = None if where is None else Condition.of(where, schema, f"steps.{name}.where")
         derived: dict[str, Derivation] = {}
-        for column, text in (derive or {}).items():
-            place = f"steps.{name}.derive.{column}"
+        for own, text in (derive or {}).items():
+            place, column = f"steps.{name}.derive.{own}", f"{prefix}{own}"
             taken = {other.lower(): other for other in [*columns, *derived]}
             if (other := taken.get(column.lower())) is not None:  # SQL ignores the case of letters
                 raise ConfigError(f"{place}: there is a column {other!r} already; name another one")
@@ -146,11 +148,18 @@ class Failure:
 
     Args:
         at: the position of the row.
-        error: the field of the expression, and what failed.
+        field: the field of the expression.
+        why: what failed.
     """
 
     at: int
-    error: str
+    field: str
+    why: str
+
+    @property
+    def error(self) -> str:
+        """The field of the expression, and what failed."""
+        return f"{self.field}: {self.why}"
 
 
 @dataclass(frozen=True)
@@ -217,8 +226,8 @@ def _unfit_values(derivation: Derivation, unfit: NDArray[np.int64], at: NDArray[
         at: the positions of all rows in front of the first step.
     """
     field = derivation.expression.field
-    error = "NaN or infinite" if derivation.kind.domain is Domain.DOUBLE else "not in the years 1 to 9999"
-    return [Failure(int(place), f"{field}: the value is {error}") for place in at[unfit]]
+    why = "NaN or infinite" if derivation.kind.domain is Domain.DOUBLE else "not in the years 1 to 9999"
+    return [Failure(int(place), field, f"the value is {why}") for place in at[unfit]]
 
 
 def _failures(
@@ -236,7 +245,7 @@ def _failures(
     errors = [asked.error(inputs.slice(int(row), 1)) for row in failed[:_EXPLAINED]]
     others = [f"it failed, like on {_EXPLAINED} rows before"] * (len(failed) - len(errors))
     return [
-        Failure(int(place), f"{asked.field}: {error}")
+        Failure(int(place), asked.field, error)
         for place, error in zip(at[failed], errors + others, strict=True)
     ]
 

@@ -66,14 +66,7 @@ def fill_table(url: str, table: sa.Table, size: int, chunks: Iterable[list[dict[
         MissingPartError: the database does not answer, or its driver is not installed.
     """
     parsed = database_url(url, "the relation's URL")
-    try:
-        engine = sa.create_engine(parsed)
-    except sa.exc.NoSuchModuleError as error:
-        raise ConfigError(f"the relation's URL is no database URL that is known: {error}") from None
-    except ModuleNotFoundError as error:
-        raise MissingPartError(
-            f"the relation's URL needs a Python driver that is not installed: {error}"
-        ) from error
+    engine = sa.create_engine(parsed)
     where = place(parsed)
     try:
         with engine.begin() as connection:

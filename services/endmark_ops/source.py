@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import sqlalchemy as sa
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from endmark.control.database import FinishedBatch, OpsDatabase
 from endmark.control.dead_letters import Coordinates, DeadLetter
@@ -18,7 +17,7 @@ from endmark.control.forecasts import Stored, newest_forecasts
 from endmark.control.questions import ask
 from endmark.control.replays import Replay, replay, replayed
 from endmark.databases import database_url, place
-from endmark.errors import ConfigError, MissingPartError
+from endmark.errors import MissingPartError
 from endmark.wire.control import Question
 from endmark_ops.lag import Ends, lag
 
@@ -104,14 +103,15 @@ class OpsSource:
         ends: returns the ends of topics, or `None` if they are not known.
 
     Raises:
-        ConfigError: SQLAlchemy does not know the URL, or its driver is not installed.
+        ConfigError: the text is no URL of a database that is known.
+        MissingPartError: the URL's driver is not installed.
     """
 
     def __init__(
         self, url: str, pipeline: str, ends: Callable[[Collection[str]], Ends | None] = lambda _: None
     ) -> None:
         self.pipeline = pipeline
-        self._url = _checked(url)
+        self._url = database_url(url, "the ops URL")
         self._ends = ends
         self._lock = threading.Lock()
         self._opened: OpsDatabase | None = None
@@ -218,12 +218,3 @@ class OpsSource:
             f"cannot read the ops database {place(self._url)}: {cause}; "
             "check that the job writes to the same URL and that the sidecar may read it"
         )
-
-
-def _checked(url: str) -> sa.URL:
-    parsed = database_url(url, "the ops URL")
-    try:
-        parsed.get_dialect().import_dbapi()
-    except (ArgumentError, ImportError) as error:
-        raise ConfigError(f"the ops URL needs the driver of {parsed.drivername!r}: {error}") from error
-    return parsed

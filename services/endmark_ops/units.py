@@ -9,6 +9,8 @@ UNITS: dict[str, str] = {
     "tombstones_total": "records",
     "extra_rows_total": "rows",
     "filtered_rows_total": "rows",
+    "filtered_results_total": "results",
+    "failed_results_total": "results",
     "step_rows_total": "rows",
     "upserted_rows_total": "rows",
     "deleted_keys_total": "keys",

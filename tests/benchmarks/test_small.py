@@ -55,7 +55,7 @@ def test_contenders_are_compared_in_every_cell(reported: dict[str, Any]) -> None
 
 
 def test_other_answers_than_duckdbs_end_it(reported: dict[str, Any], recordings: Path) -> None:
-    """As of input that was recorded before, one digest of which is changed."""
+    """A digest of the recorded answers is changed, so the bench refuses to compare."""
     [digests] = recordings.glob("var/bench/*/digests.json")
     recorded = json.loads(digests.read_text())
     recorded["uniform"][0][1] += 1

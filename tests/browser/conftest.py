@@ -60,7 +60,7 @@ def running_job(job: Job) -> Job:
 
 @pytest.fixture
 def reach() -> dict[str, str]:
-    """What the sidecar reaches besides the ops database, by the names of the command's options."""
+    """Return further options of the sidecar's command by name; tests override this fixture."""
     return {}
 
 

@@ -92,7 +92,7 @@ def warehouse(tmp_path: Path) -> Iterator[Warehouse]:
 
 @pytest.fixture
 def url(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Of the sidecar as its command starts it."""
+    """Start the sidecar by its command, and yield its URL."""
     monkeypatch.setenv("ENDMARK_OPS_TOKENS", f"ann:write:{WRITER}")
     monkeypatch.setenv("ENDMARK_WAREHOUSE", str(warehouse.directory / "warehouse"))
     reach = [f"--ops-url={warehouse.ops_url}", f"--bootstrap={warehouse.broker.bootstrap}"]

@@ -1,4 +1,4 @@
-"""What nobody may do to a cluster who has not been given its secret: each is tried."""
+"""Attacks on a cluster by somebody without its secret: each of them is tried and must fail."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _SMALL_BATCHES = "--set=batch.records=4000"
 
 
 def arguments(bootstrap: str, directory: Path, *more: str) -> list[str]:
-    """Of a job that has everything below one directory."""
+    """Return the arguments of a job that keeps everything below one directory."""
     return [
         "run",
         str(AUCTION),

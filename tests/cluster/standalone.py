@@ -45,7 +45,7 @@ class Worker:
         return sum(1 for _ in (self._place / "work").glob("app-*/*"))
 
     def has_environment(self) -> bool:
-        """Whether an executor of it has unpacked what it needs to run tasks."""
+        """Return whether one of its executors has unpacked the environment of tasks."""
         return any((self._place / "work").glob("app-*/*/environment"))
 
     def kill(self) -> None:
@@ -108,7 +108,7 @@ class Cluster:
         return f"http://{LOOPBACK}:{self._web_port}"
 
     def status(self) -> Any:
-        """What the master says of its workers and jobs."""
+        """Return the master's report on its workers and jobs."""
         with urllib.request.urlopen(f"{self.page}/json/", timeout=_START_SECONDS) as answer:  # noqa: S310
             return json.load(answer)
 

@@ -45,7 +45,7 @@ class Stack:
         self.compose("build", "--quiet", "broker", "mysql")
 
     def containers(self, service: str) -> list[dict[str, Any]]:
-        """What the engine knows of a service's containers, ended ones included."""
+        """Return the engine's descriptions of a service's containers, ended ones included."""
         done = subprocess.run(
             [*_COMPOSE, "ps", "--all", "--quiet", service],
             cwd=ROOT,
@@ -64,7 +64,7 @@ class Stack:
         os.kill(self.containers(service)[0]["State"]["Pid"], signal.SIGKILL)
 
     def status(self) -> dict[str, Any]:
-        """What the sidecar answers; empty while it does not."""
+        """Return the sidecar's status; it is empty while the sidecar does not answer."""
         try:
             answer = httpx.get(f"{_OPS}/api/status", timeout=10)
         except httpx.TransportError:

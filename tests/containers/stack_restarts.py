@@ -68,7 +68,7 @@ def verified(stack: Stack) -> None:
 
 
 def test_down_and_up(stack: Stack, faults: Faults) -> None:
-    """What came while the job was away is read from the checkpoint on when the stack is up again."""
+    """Records that came while the job was away are read when the stack is up again."""
     with up(stack):
         with faults.survived(
             "everything, by `stop job`, `down`", "After `up` the job reads what came meanwhile."

@@ -37,7 +37,7 @@ print(json.dumps({
 
 
 def airflow(python: Path, *words: str) -> str:
-    """What a command of Airflow's environment prints; a failure is ours."""
+    """Run a command of Airflow's environment and return its output; a failure fails the test."""
     done = subprocess.run([python, *words], check=False, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -48,7 +48,7 @@ class Job:
             self.tuner.seen(*past)
 
     def has_paid(self, before: int, after: int) -> bool:
-        """Whether a move has to stay."""
+        """Return whether a move has to stay."""
         gives_back = self.takes_memory and after < before
         return self.costs[after] / self.costs[before] <= (1 + MAY_COST if gives_back else 1 - PAYS) + 1e-9
 

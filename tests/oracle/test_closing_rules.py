@@ -146,7 +146,7 @@ def test_a_row_counts_before_it_closes(size: int) -> None:
 
 
 def test_a_part_of_the_key_closes_once_all_partitions_have_said_so() -> None:
-    """As a pattern does, since keys that it matches may live in any partition."""
+    """The rule then acts like a pattern: keys that it matches may live in any partition."""
     rule = {"closes": {"on": "lot", "when": "seller_id = 3"}}
     pipeline = make_pipeline(
         windows=(None, None), lookup="items", keys=COMPOSITE, declared=(rule, {"closes": None})

@@ -17,6 +17,7 @@ from endmark.verify.session import Session
 from support.bucket_tasks import BucketTasks, Located, Tables, pauses, total, upserted
 from support.cases import cases
 from support.hashable_rows import hashable_row
+from support.kept_promises import broken_promises
 from support.sizes import BUCKETS, MERGING
 from support.two_stages import (
     NAMES,
@@ -26,6 +27,7 @@ from support.two_stages import (
     partition_counts,
     promised_histories,
     row,
+    told,
     two_stage_histories,
     two_stage_pipelines,
     two_stages,
@@ -54,7 +56,9 @@ def hold_groups(pipeline: Pipeline, found: Tables) -> None:
 
     results = Counter(tuple(value(row, name) for name in pipeline.group_key) for row in found["results"])
     assert {key: row["n"] for key, row in newest.items()} == results
-    assert not any(row["final"] for row in found["running"])
+    final = {key: row["n"] for key, row in newest.items() if row["final"]}
+    assert {tuple(row[name] for name in pipeline.group_key): row["n"] for row in found["groups"]} == final
+    event(f"final groups: {bool(final)}")
 
 
 def in_batches(
@@ -73,7 +77,9 @@ def in_batches(
             group_buckets=data.draw(BUCKETS),
         )
         batches = [located[at : at + size] for at in range(0, len(located), size)]
-        return total([*map(tasks.batch, batches), *pauses(tasks)])
+        came = [*map(tasks.batch, batches), *pauses(tasks)]
+    assert list(broken_promises(pipeline, came)) == []
+    return total(came)
 
 
 def hold(
@@ -84,12 +90,12 @@ def hold(
     found = in_batches(data, pipeline, located, partitions)
     with Session() as session:
         session.run("SET threads = 1")
-        expected = counted(Definition(session, pipeline, located, found).results())
-    results = counted(found["results"])
-    assert not results - expected
-    if completes(pipeline):
-        assert results == expected
-    assert found["announced"] == []
+        definition = Definition(session, pipeline, located, found)
+        expected = {"step:paid": counted(definition.paid()), "results": counted(definition.results())}
+    for role, rows in expected.items():
+        assert not counted(found[role]) - rows
+        if completes(pipeline):
+            assert counted(found[role]) == rows
     if pipeline.aggregate is not None:
         hold_groups(pipeline, found)
 
@@ -129,14 +135,51 @@ def test_two_joins_equal_their_recomputation(data: st.DataObject) -> None:
     """Streams may have ended or not, so it also matters which rows without a partner are results by then."""
     pipeline = data.draw(two_stage_pipelines())
     partitions = data.draw(partition_counts())
-    records: list[Record] = data.draw(two_stage_histories(pipeline, partitions))
-    if data.draw(st.integers(0, 3)) == 0:
+    histories = two_stage_histories(pipeline, partitions), promised_histories(partitions)
+    records: list[Record] = data.draw(data.draw(st.sampled_from(histories)))
+    if data.draw(st.integers(0, 3)):
         records += ends(pipeline, partitions)
-    found = upserted(pipeline, in_batches(data, pipeline, locate(records), partitions))
+    found = upserted(pipeline, [in_batches(data, pipeline, locate(records), partitions)])
     results = counted(found["results"])
     event(f"results without a ticket or an order: {any(None in key for key in results)}")
+    event(f"final groups: {bool(found.get('groups'))}")
+    event(f"punctuations: {bool(found['announced'])}")
     with recomputed(pipeline, records, found, partitions) as session:
         require_within(session, pipeline)
+
+
+@pytest.mark.parametrize(
+    ("on", "closing"),
+    [
+        ("order_id", [told(name, {"order_id": {"equals": 1}}) for name in ("orders", "payments")]),
+        ("customer_id", [told("orders", {"customer_id": {"between": {"from": 5, "to": 6}}})]),
+    ],
+)
+def test_a_closed_key_goes_through_two_joins(on: str, closing: list[Record], tmp_path: Path) -> None:
+    """Its group is final and it is announced, and `verify` finds that out if either is missing."""
+    promised = {"orders": ["order_id", "customer_id"], "payments": ["order_id"]}
+    pipeline = two_stages(on=[on], by=[on], promised=promised, served={"window": {"paid": "1s"}})
+    records = [
+        row("orders", 1, order_id=1, customer_id=5),
+        row("payments", 1, order_id=1),
+        row("tickets", 1, order_id=1, customer_id=5),
+        *closing,
+        told("payments", {"order_id": {"equals": 1}}),
+        row("tickets", 9, order_id=2, customer_id=2),
+    ]
+    one_each = dict.fromkeys((f"all.{name}" for name in NAMES), 1)
+    tasks = BucketTasks(pipeline, SELLERS, one_each, tmp_path)
+    found = total([tasks.batch([each]) for each in locate(records)])
+
+    assert [each["n"] for each in found["groups"]] == [1]
+    with recomputed(pipeline, records, found, one_each) as session:
+        require_within(session, pipeline)
+    for missing in ("groups", "announced"):
+        with (
+            recomputed(pipeline, records, found | {missing: []}, one_each) as session,
+            pytest.raises(AssertionError),
+        ):
+            require_within(session, pipeline)
 
 
 @pytest.mark.parametrize("preset", ["auto", "wjoin", "shj"])

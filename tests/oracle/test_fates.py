@@ -20,10 +20,10 @@ from support.verify_fates import Promise, fate
 
 
 def fates(stream: str, values: list[bytes | None]) -> list[Any]:
-    """What the parser makes of all values at once: columns of a row, a closed key, a promise, or `dead
-    letter`, for the reason that `verify` finds."""
+    """Parse all values at once, and return the fate of each: columns of a row, a closed key, a promise, or
+    `dead letter`. Each rejection has the reason that `verify` finds."""
     declared, *_ = STREAMS[stream]
-    parser = FORMATS["json"].parser(declared, "bids", declared.punctuated_on)
+    parser = FORMATS["json"].parser(declared, "bids", declared.punctuated_on, ())
     parsed = parser.parse(pa.array(values, pa.binary()))
     found: dict[int, Any] = {}
     found.update(zip(parsed.row_at.tolist(), parsed.rows.to_pylist(), strict=True))
@@ -75,7 +75,7 @@ def test_mutants_meet_the_same_fate(values: list[bytes]) -> None:
 @cases(100, among=4)
 @given(data=st.data())
 def test_mutants_with_gaps_and_extra_members_meet_the_same_fate(stream: str, data: st.DataObject) -> None:
-    """Nor do they where columns may be null, or members are ignored."""
+    """Parser and definition agree where columns may be null or members are ignored."""
     values = data.draw(st.lists(mutants(stream), min_size=1, max_size=40))
 
     assert fates(stream, list(values)) == [fate(STREAMS[stream][0], value) for value in values]
@@ -84,5 +84,5 @@ def test_mutants_with_gaps_and_extra_members_meet_the_same_fate(stream: str, dat
 @cases(100, among=2)
 @given(st.lists(mutants("many keys"), min_size=1, max_size=40))
 def test_mutants_of_long_punctuations_meet_the_same_fate(values: list[bytes]) -> None:
-    """Nor do they where a punctuation names a value of many columns."""
+    """Parser and definition agree where a punctuation names values of many columns."""
     assert fates("many keys", list(values)) == [fate(STREAMS["many keys"][0], value) for value in values]

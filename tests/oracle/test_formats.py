@@ -105,8 +105,8 @@ def declared(kind: str, updates: str = "dead_letter") -> Stream:
 
 
 def fates(stream: Stream, values: list[bytes | None]) -> list[Any]:
-    """What the engine makes of records: columns of a row, a closed key, `promise`, or `dead letter`, for
-    the reason that `verify` finds."""
+    """Parse all values, and return the fate of each: columns of a row, a closed key, `promise`, `skipped`, or
+    `dead letter`. Each rejection has the reason that `verify` finds."""
     parsed = parse(stream, values)
     found: dict[int, Any] = {}
     found.update(zip(parsed.row_at.tolist(), parsed.rows.to_pylist(), strict=True))
@@ -119,17 +119,20 @@ def fates(stream: Stream, values: list[bytes | None]) -> list[Any]:
         found[rejection.at] = "dead letter"
     assert list(parsed.row_at) == sorted(parsed.row_at)
     assert list(parsed.closed_keys_at) == sorted(parsed.closed_keys_at)
-    return [found[at] for at in range(len(values))]
+    assert parsed.skipped == len(values) - len(found)
+    return [found.get(at, "skipped") for at in range(len(values))]
 
 
 def parse(stream: Stream, values: list[bytes | None]) -> Parsed:
-    parser = FORMATS[stream.format].parser(stream, "bids", stream.punctuated_on)
+    parser = FORMATS[stream.format].parser(stream, "bids", stream.punctuated_on, stream.punctuated_on)
     return parser.parse(pa.array(values, pa.binary()))
 
 
 def plain(stream: Stream, value: bytes) -> Any:
-    """As `fates` tells it, by what `verify` reads."""
-    flat = READERS[stream.format].flat
+    """Return the fate of one value by the reader of `verify`, in the form that `fates` has."""
+    flat, skips = READERS[stream.format].flat, READERS[stream.format].skips
+    if skips is not None and skips(value, stream):
+        return "skipped"
     found = fate(stream, value if flat is None else flat(value, stream))
     return "promise" if isinstance(found, Promise) else found
 
@@ -152,6 +155,14 @@ def mutants(draw: st.DrawFn, kind: str) -> bytes:
 def test_envelopes_meet_the_same_fate(values: list[bytes], updates: str) -> None:
     """However small cuts and insertions change them, and in whatever company."""
     stream = declared("debezium", updates)
+
+    assert fates(stream, list(values)) == [plain(stream, value) for value in values]
+
+
+@cases(80, among=4)
+@given(values=st.lists(mutants("debezium"), min_size=1, max_size=30))
+def test_deletions_have_no_effect_without_a_primary_key(values: list[bytes]) -> None:
+    stream = declared("debezium").model_copy(update={"punctuated_on": ()})
 
     assert fates(stream, list(values)) == [plain(stream, value) for value in values]
 

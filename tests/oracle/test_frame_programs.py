@@ -190,7 +190,7 @@ def _still(
 
 
 def _number(row: Row) -> int:
-    """Of a running group's batch."""
+    """Return the number of the batch that a running group's row belongs to."""
     assert row[-1] is not None
     return row[-1]
 

@@ -24,7 +24,7 @@ from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import states
 from endmark.verify import broken_promises
 from support import kept_promises
-from support.bucket_tasks import BucketTasks, Tables, pauses, total, upserted
+from support.bucket_tasks import BucketTasks, Tables, pauses, upserted
 from support.cases import cases
 from support.forgetting import forgetting, without_forgotten_keys
 from support.graph_records import graph_records
@@ -91,7 +91,7 @@ def require_same(
         sellers = sellers_of(pipeline)
         tasks = BucketTasks(pipeline, sellers, partitions, Path(directory), others=OTHERS, **sizes)
         came = [*map(tasks.batch, batches), *pauses(tasks)]
-        found = upserted(pipeline, total(came))
+        found = upserted(pipeline, came)
         if any(table.partition_by for table in pipeline.tables.values()):
             written = WrittenTables(pipeline, Path(directory))
             for number, tables in enumerate(came):

@@ -179,7 +179,7 @@ def test_a_heartbeat_may_end_a_stream_without_a_clock(tmp_path: Path, size: int)
 
 @pytest.mark.parametrize("size", [1, 9])
 def test_a_stream_without_promises_has_heartbeats(tmp_path: Path, size: int) -> None:
-    """And no other punctuation, be it on the event time."""
+    """Any other punctuation of such a stream is refused, even one on the event time."""
     pipeline = make_pipeline(lookup="items", punctuated=(True, False))
     between = {"from": instant(0), "to": instant(3)}
     others: list[dict[str, Any]] = [

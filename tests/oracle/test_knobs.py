@@ -37,7 +37,7 @@ PASSING = [preset for preset, able in PRESETS.items() if able.window]  # by whic
 @cases(4, among=60)
 @given(data=st.data())
 def test_no_result_depends_on_what_is_live(kind: JoinType | None, idle: bool, data: st.DataObject) -> None:
-    """Of what is turned `verify` is told by the control topic alone, and by no clock."""
+    """`verify` reads turns from the control topic alone, and has no clock."""
     preset = data.draw(st.sampled_from(PASSING)) if idle else None
     pipeline = data.draw(pipelines(kind, LONG, chosen=preset, idle=idle, several=True))
     sizes = data.draw(SIZES)
@@ -90,7 +90,7 @@ class Shuffled(BucketTasks):
         return packed[::-1]
 
     def held(self) -> list[dict[str, Any]]:
-        """What each bucket has been told of knobs."""
+        """Return the knobs that each bucket holds."""
         return [json.loads(task.snapshot().knobs or b"{}") for task in self._stages[0].tasks.values()]
 
 

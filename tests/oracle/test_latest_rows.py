@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from endmark.engine.bucket import lookups
 from endmark.pipeline import Pipeline
 from endmark.verify.compare import check_conservation
-from support.bucket_tasks import BucketTasks, Tables, pauses, total, upserted
+from support.bucket_tasks import BucketTasks, Tables, pauses, upserted
 from support.cases import cases
 from support.change_stream import (
     LATEST,
@@ -50,7 +50,7 @@ def found_in(
     with tempfile.TemporaryDirectory() as directory, patch.object(lookups, "_now", clock.__next__):
         tasks = BucketTasks(pipeline, SELLERS, partitions, Path(directory), **sizes)
         came = [*map(tasks.batch, batches), *pauses(tasks)]
-    found = upserted(pipeline, total(came))
+    found = upserted(pipeline, came)
     with recomputed(pipeline, records, found, partitions) as session:
         require_within(session, pipeline)
     return found
@@ -64,6 +64,7 @@ def test_each_key_has_its_newest_row_unless_it_is_deleted(data: st.DataObject) -
         lateness=data.draw(st.sampled_from([3600, 1])),
         looked_up=data.draw(st.booleans()),
         derived=data.draw(st.booleans()),
+        closing=data.draw(st.booleans()),
     )
     records = data.draw(changes())
     cuts = data.draw(st.sets(st.integers(0, len(records)), max_size=6))
@@ -79,7 +80,7 @@ def test_each_key_has_its_newest_row_unless_it_is_deleted(data: st.DataObject) -
 
 @pytest.mark.parametrize("cuts", [[], [1, 2, 3, 4, 5, 6, 7, 8], [4]])
 def test_the_newest_row_by_offset(cuts: list[int]) -> None:
-    """Its event time may be older. A deleted key has no row, even if a row of it comes again."""
+    """Its event time may be older. A deleted key that is closed has no row, even if it comes again."""
     records = [
         change("r", 0, 5, name="old"),
         change("c", 1, 5),
@@ -91,13 +92,64 @@ def test_the_newest_row_by_offset(cuts: list[int]) -> None:
         Record(TOPIC, 1, None),
         change("d", 4, 10),
     ]
-    found = found_in(replica_pipeline(), records, cuts)
+    found = found_in(replica_pipeline(closing=True), records, cuts)
 
     assert {row["changes_customer_id"]: row["changes_name"] for row in found[LATEST]} == {
         0: "newest",
         2: None,
     }
     assert [json.loads(row["record"])["customer_id"] for row in found["violations"]] == [1]
+
+
+@pytest.mark.parametrize("cuts", [[], [1, 2, 3, 4, 5, 6, 7, 8], [5], [2]])
+@pytest.mark.parametrize("waiting", [False, True])
+def test_a_deleted_key_comes_again(cuts: list[int], waiting: bool) -> None:
+    """In the same batch or a later one, and also if its rows wait for a relation. The last change counts."""
+    records = [
+        change("c", 0, 1, name="old"),
+        change("c", 1, 1, name="gone"),
+        change("d", 0, 2),
+        change("d", 1, 2),
+        Record(TOPIC, 0, None),
+        change("c", 0, 0, name="again"),
+        change("c", 1, 3, name="again"),
+        change("c", 2, 3),
+        change("d", 1, 4),
+    ]
+    found = found_in(replica_pipeline(looked_up=waiting), records, cuts, full_batch=1)
+
+    rows = found["latest:known" if waiting else LATEST]
+    assert {row["changes_customer_id"]: row["changes_name"] for row in rows} == {0: "again", 2: "Ann"}
+    assert not found["violations"]
+    assert not found["announced"]
+
+
+def test_a_late_row_brings_no_deleted_key_back() -> None:
+    """It is a violation, so the deletion is still the last change."""
+    records = [change("c", 0, 100), change("d", 0, 100), change("c", 0, 50), change("c", 2, 100)]
+
+    found = found_in(replica_pipeline(lateness=1), records, [2])
+
+    assert [row["changes_customer_id"] for row in found[LATEST]] == [2]
+    assert [row["reason"] for row in found["violations"]] == ["late"]
+
+
+def test_a_key_that_rows_close_is_not_deleted() -> None:
+    """A row may say that it is the last one of its key, and stays in the table; a deletion removes it."""
+    document = replica()
+    document["streams"]["changes"]["closes"] = {"on": "customer_id", "when": "name = 'last'"}
+    records = [
+        change("c", 0, 1),
+        change("u", 0, 2, name="last"),
+        change("c", 0, 3),
+        change("c", 2, 3, name="last"),
+        change("d", 2, 4),
+    ]
+
+    found = found_in(Pipeline.model_validate(document), records, [2])
+
+    assert {row["changes_customer_id"]: row["changes_name"] for row in found[LATEST]} == {0: "last"}
+    assert [row["reason"] for row in found["violations"]] == ["closed"]
 
 
 def test_a_closed_key_of_another_format_keeps_its_row() -> None:
@@ -113,7 +165,7 @@ def test_a_closed_key_of_another_format_keeps_its_row() -> None:
 
 def test_all_changes_in_a_table_of_their_own() -> None:
     """The history has a row for each insertion and update. A deletion is a punctuation, and no row."""
-    document = replica()
+    document = replica(closing=True)
     document["tables"]["history"] = {"from": "changes"}
     records = [change("c", 0, 1), change("u", 0, 2), change("d", 0, 3), change("c", 2, 4)]
 

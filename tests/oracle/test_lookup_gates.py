@@ -208,7 +208,7 @@ class _Run:
         return GatedLookup(spec, copy.deepcopy(self._sources[place]), store, None, self._snapshots[place])
 
     def attempts(self, came: StreamBatch, batch: Given) -> Iterator[list[Said]]:
-        """What each attempt lets in, each a little later than the one before; the last one counts."""
+        """Yield the output of each attempt, each a little later than the one before; the last one counts."""
         before = self._blobs.blobs
         for reads in batch.reads:
             self._blobs = MemoryBlobs()

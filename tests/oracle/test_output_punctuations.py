@@ -1,4 +1,4 @@
-"""What the engine announces downstream against its definition, over any number of buckets."""
+"""Output punctuations of the engine equal their definition, over any number of buckets."""
 
 from __future__ import annotations
 

@@ -72,5 +72,5 @@ def test_definition_is_a_join(history: list[Move]) -> None:
 @cases(100)
 @given(history=moves)
 def test_history_survives_its_yaml(history: list[Move]) -> None:
-    """What a failure prints can be checked in as it is."""
+    """The text that a failure prints can be checked in unchanged."""
     assert from_yaml(yaml.safe_load(to_yaml(history)) or []) == history

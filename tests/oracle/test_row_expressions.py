@@ -87,7 +87,8 @@ DERIVE = [
 @cases(40)
 @given(data=st.data())
 def test_a_batch_is_its_rows_one_by_one(data: st.DataObject) -> None:
-    """Which rows are left, their values to the last digit, which fail, and by which expression."""
+    """The step gives the same whether it takes rows one by one or in a batch: the rows that are left, their
+    values to the last digit, the rows that fail, and the expression by which they do."""
     rows = data.draw(
         st.lists(
             st.fixed_dictionaries({name: st.sampled_from(values) for name, values in VALUES.items()}),

@@ -55,7 +55,7 @@ class Groups:
         return [*told, *final.values()]
 
     def _shown(self, row: dict[str, Any], name: str) -> Any:
-        """Of the row that is there."""
+        """Return the value of a column from the side that has a row."""
         found = (row.get(f"{stream}_{name}") for stream in self._pipeline.sides)
         return next(value for value in found if value is not None)
 

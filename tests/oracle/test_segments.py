@@ -25,8 +25,8 @@ SIZES = (1, 2, 3, 8, 16, 64)  # of what is appended at once, less one, as it is,
 
 @dataclass(frozen=True)
 class TableBatch:
-    """What one batch does: so many rows are appended, the rows of one key get a partner, those of another go,
-    and so many of the oldest leave."""
+    """One batch appends `rows` rows, gives the rows of the key `matched` a partner, removes those of the key
+    `gone`, and expires the `expired` oldest."""
 
     rows: int
     matched: int

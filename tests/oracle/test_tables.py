@@ -348,7 +348,7 @@ def in_batches(pipeline: Pipeline, records: list[Record], size: int, directory: 
 
 
 def told(found: Tables) -> list[tuple[Any, ...]]:
-    """What is said of each violation."""
+    """Return offset, reason, promise and its offset of each violation, sorted."""
     names = ("offset", "reason", "promise", "promise_offset")
     return sorted(tuple(row[name] for name in names) for row in found["violations"])
 

@@ -1,4 +1,4 @@
-"""What every partition of a topic must have said is complete with the last of them, and not before."""
+"""A claim that needs every partition of a topic is complete with the last of them, and not before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests that bring their own Spark share."""
+"""The Spark session of tests that start Spark in their own process."""
 
 from __future__ import annotations
 

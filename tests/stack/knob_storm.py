@@ -234,7 +234,7 @@ def _checked_audit(warehouse: Warehouse, sent: dict[int, tuple[str, str, Any]]) 
 
 
 def _said(turn: dict[str, Any]) -> dict[str, Any]:
-    """What no cut of batches may change."""
+    """Return the fields of a turn that no cut of batches may change."""
     return {name: told for name, told in turn.items() if name != "batch_id"}
 
 

@@ -42,7 +42,7 @@ def test_every_strategy_is_in_every_cell_of_the_map(monkeypatch: pytest.MonkeyPa
 
 
 def test_other_answers_than_duckdbs_end_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if R were not what DuckDB takes it for."""
+    """The engine looks up in another R than DuckDB, so the bench refuses to compare."""
     right = lookup_input.made(2_000)
     price = right.schema.get_field_index("price")
     wrong = right.set_column(price, "price", pc.add(right["price"], 1.0))

@@ -69,7 +69,7 @@ def the_archive(jars: list[Path]) -> Path:
 
 
 def started(jars: list[Path], **environment: str) -> tuple[str, str]:
-    """What Java was told, and all that a session said."""
+    """Start a session, and return Java's options and the session's whole output."""
     command = [sys.executable, "-c", STARTED, *map(str, jars)]
     ended = subprocess.run(
         command, env=os.environ | environment, capture_output=True, text=True, timeout=300, check=True

@@ -30,7 +30,7 @@ BUILT = sorted({service["build"]["dockerfile"] for service in SERVICES.values() 
 
 
 def copied(dockerfile: str) -> list[str]:
-    """What a Dockerfile takes from the build context."""
+    """Return the sources that a Dockerfile copies from the build context."""
     lines = re.findall(r"^COPY (?!--from)(.+)$", (ROOT / dockerfile).read_text(), re.MULTILINE)
     return [source for line in lines for source in line.split()[:-1]]
 

@@ -44,7 +44,7 @@ def inside(name: str, tmp_path: Path) -> dict[str, str]:
 
 
 def told(name: str, tmp_path: Path, variable: str) -> str:
-    """What the entrypoint makes of an environment variable of a service."""
+    """Return the value that the entrypoint gives an environment variable of a service."""
     command = [str(ROOT / "infra/images/entrypoint.sh"), "printenv", variable]
     environment = inside(name, tmp_path)
     return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.strip()

@@ -186,7 +186,7 @@ def test_another_join_on_the_same_checkpoint_is_refused(spark: SparkSession, tmp
 def test_results_of_another_form_are_refused_by_a_checkpoint(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As by one made before results were columns: Spark says so before it touches the state."""
+    """Spark refuses a checkpoint made before results were columns, before it touches the state."""
     as_columns = dataframe._COLUMNS
     monkeypatch.setattr(dataframe, "_COLUMNS", ())
     assert results(spark, tmp_path, slice(1), how="semi") == [("north", Decimal("2.00"))]

@@ -162,7 +162,7 @@ def _check(program: Program, came: dict[str, list[ProgramBatch]], base: Path, ab
 def _check_running(
     program: Program, came: dict[str, list[ProgramBatch]], rows: dict[int, list[dict[str, Any]]], about: str
 ) -> None:
-    """Of each group the latest row is what it is, and the one that is final, if any is."""
+    """Assert that the latest row of each group is right, and that no row follows a final one."""
     latest: dict[Row, dict[str, Any]] = {}
     for row in sorted((row for each in rows.values() for row in each), key=lambda row: int(row["batch"])):
         key = tuple(row[name] for name in program.by)
@@ -214,7 +214,7 @@ def test_nothing_is_computed_of_control_rows(spark: SparkSession, tmp_path: Path
 
 
 def _operators(frame: DataFrame) -> list[str]:
-    """What Spark does for a frame, from its end to its source, projections aside."""
+    """Return the names of Spark's operators of a frame, from its end to its source, without projections."""
     plan: Any = frame
     lines = plan._jdf.queryExecution().optimizedPlan().toString().splitlines()
     names = [line.lstrip(" +-:").split(" ")[0] for line in lines]

@@ -70,7 +70,7 @@ def _as_utc(value: Any) -> Any:
 
 
 def run(spark: SparkSession, zone: str, base: Path) -> dict[str, list[str]]:
-    """What steps of frames and a join of plain ones give in a session of this zone."""
+    """Return the rows of steps of frames, and of a join of plain frames, in a session of this zone."""
     relation = _shifts(base)
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", zone)

@@ -85,8 +85,8 @@ def _over(patterns: dict[str, Any] | str) -> dict[str, Any]:
 
 
 def run(spark: SparkSession, base: Path) -> None:
-    """What the page says, from its source to the end of the query."""
-    (code,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    """Run the code of the page, from its source to the end of the query."""
+    _, code = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     exec(compile(code, str(DOCUMENT), "exec"), {"spark": spark, "base": str(base)})  # noqa: S102  # our page
 
 

@@ -34,7 +34,7 @@ def warehouse(tmp_path: Path) -> Iterator[Warehouse]:
 
 
 def maintained(warehouse: Warehouse) -> dict[str, dict[str, Any]]:
-    """What `endmark maintain` says it did, by table; it keeps a day."""
+    """Run `endmark maintain`, which keeps a day, and return its report by table."""
     command = ["maintain", str(AUCTION), f"--warehouse={warehouse.directory / 'warehouse'}", "--keep-days=1"]
     ended = endmark(*command, "--json", ENDMARK_RELATION_URL=warehouse.relation_url)
     assert ended.returncode == 0, ended.stderr
@@ -42,7 +42,7 @@ def maintained(warehouse: Warehouse) -> dict[str, dict[str, Any]]:
 
 
 def grow_old(table: Path) -> None:
-    """As if all of a table had been written, and its small files put together, two days ago."""
+    """Make a table look as if all of it had been written and compacted two days ago."""
     then = time.time() - OLD
     for entry in (table / "_delta_log").glob("*.json"):
         aged = re.sub(

@@ -39,7 +39,7 @@ def refusal(job: ManagedProcess) -> str:
 
 
 def state(warehouse: Warehouse) -> str:
-    """What the latest run has told of itself."""
+    """Return the state that the latest run has stored."""
     found = json.loads(endmark("status", f"--ops-url={warehouse.ops_url}", "--json").stdout)
     return str(found["run"]["state"])
 

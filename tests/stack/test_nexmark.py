@@ -77,7 +77,7 @@ def test_answers_are_those_of_all_rows_at_once(
 
 
 def last_ends(answers: Mapping[int, Rows], over: Mapping[int, Rows]) -> dict[str, int]:
-    """What is announced in the end, of each column; no answer of a later batch is of it."""
+    """Return the last announced end of each column, and assert that no later answer lies before it."""
     announced: dict[str, int] = {}
     for number in range(max(*answers, *over) + 1):
         for column, end in announced.items():
@@ -95,7 +95,7 @@ def counted(rows: Iterable[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
 
 
 def ends(texts: Iterable[str]) -> dict[str, int]:
-    """What is over of each column; keys that are over before their range are left out."""
+    """Return the announced end of each column, without keys that are announced before their range."""
     found: dict[str, int] = {}
     for text in texts:
         [(column, pattern), *others] = json.loads(text).items()

@@ -1,4 +1,4 @@
-"""What another user of the machine can do to a job with the default master, who tries it while it runs."""
+"""Another user of the machine attacks a job with the default master while it runs."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def stranger(monkeypatch: pytest.MonkeyPatch) -> Iterator[JavaGateway]:
 
 
 def opened_blocks(stranger: JavaGateway, port: int) -> str:
-    """What becomes of asking a block manager for a block of the driver."""
+    """Ask a block manager for a block of the driver, and return its answer."""
     spark = stranger.jvm.org.apache.spark
     nothing = stranger.jvm.scala.Option.empty()
     network = _module(spark.network.netty, "SparkTransportConf").fromSparkConf(
@@ -132,7 +132,7 @@ def opened_blocks(stranger: JavaGateway, port: int) -> str:
 
 
 def stopped_block_managers(stranger: JavaGateway, port: int) -> str:
-    """What becomes of telling the driver to stop what keeps its blocks, which would end the run."""
+    """Tell the driver to stop its block managers, which would end the run, and return its answer."""
     spark, conf = stranger.jvm.org.apache.spark, _conf(stranger)
     secret_file = _module(spark.internal.config, "package").AUTH_SECRET_FILE()
     security = spark.SecurityManager(conf, stranger.jvm.scala.Option.empty(), secret_file)

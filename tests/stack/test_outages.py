@@ -111,6 +111,6 @@ def test_partition_added(warehouse: Warehouse) -> None:
 
 
 def bad_partitions(warehouse: Warehouse) -> set[int]:
-    """Of dead letters that are not JSON."""
+    """Return the partitions of dead letters that are not JSON."""
     table = DeltaTable(warehouse.directory / "warehouse" / "dead_letters").to_pyarrow_table()
     return {row["partition"] for row in table.to_pylist() if row["value"] == b"not JSON"}

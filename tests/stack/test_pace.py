@@ -21,6 +21,8 @@ from support.warehouse import Warehouse, wait_for
 BIDS = 20_000
 FIRST, LATER = 400, 90  # records a batch
 APART = 3.0  # seconds
+# The job notes the start of a batch after Spark has planned it, and no two plans take equally long.
+PLANNED = 1.0  # seconds
 
 
 def feed(bootstrap: str) -> None:
@@ -38,7 +40,7 @@ class Turned:
         self._warehouse = warehouse
 
     def turn(self, job: ManagedProcess, name: str, value: Any) -> int:
-        """Turn a knob; returns the batch that has read of it."""
+        """Turn a knob; returns the batch that has read it."""
         offset = send(self._warehouse.broker.bootstrap, "auction-control", Turn(name, value, "Ann").written())
 
         def read_by() -> list[int]:
@@ -65,10 +67,19 @@ def records(batch: FinishedBatch) -> float:
     return batch.samples.get("records_total{stream=bids}", 0.0)
 
 
+def shortest(batches: int) -> float:
+    """The least time from the first start to the last of `batches` in a row, in seconds.
+
+    Spark triggers at multiples of the interval. After a batch that overran it, Spark triggers at once, but a
+    multiple lies between any two starts. So only the first and the last distance may be short."""
+    return (batches - 2) * APART - PLANNED
+
+
 def test_the_pace_of_a_job_is_turned_while_it_runs(tmp_path: Path) -> None:
-    """From the second batch after the one that reads of it, since the next is planned by then; also when the
-    job was killed, and a stored turn is none any more. What would have to wait for an hour is read at once.
-    Nothing is lost or done twice, and Spark's log has no error of it."""
+    """A turn holds from the second batch after its reader, since Spark has planned the next batch by then.
+
+    It still holds after a kill, and the job ignores a stored turn that its knob no longer takes. A turn ends
+    an hour's wait at once. Nothing is lost or done twice, and Spark's log has no error of the new pace."""
     with Broker(tmp_path / "broker") as broker:
         create_topics(broker.bootstrap, {"items": 1, "bids": 1, "auction-control": 1})
         feed(broker.bootstrap)
@@ -81,12 +92,12 @@ def test_the_pace_of_a_job_is_turned_while_it_runs(tmp_path: Path) -> None:
 
         large = turned.after(job, 0, 3)
         smaller = turned.after(job, turned.turn(job, "batch.records", LATER), 4)
-        apart = turned.after(job, turned.turn(job, "batch.every", f"{APART}s"), 3)
+        apart = turned.after(job, turned.turn(job, "batch.every", f"{APART}s"), 5)
         job.kill()
         last = warehouse.batches()
         turned.spoil("batch.every", 1e-05)
         job = warehouse.start_job(*said)
-        still = turned.after(job, last, 3)
+        still = turned.after(job, last, 5)
         turned.turn(job, "batch.every", "1h")
         turned.turn(job, "batch.records", 1_000_000)
         turned.turn(job, "batch.every", "0s")
@@ -104,4 +115,4 @@ def test_the_pace_of_a_job_is_turned_while_it_runs(tmp_path: Path) -> None:
     assert 0 < max(records(batch) for batch in [*apart, *still]) <= LATER
     for batches in (apart, still):
         starts = [batch.committed_at - batch.samples["compute_seconds"] for batch in batches]
-        assert starts[-1] - starts[0] > APART * 0.6 * (len(starts) - 1), starts
+        assert starts[-1] - starts[0] > shortest(len(starts)), starts

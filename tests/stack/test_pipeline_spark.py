@@ -128,7 +128,7 @@ def check(spark: SparkSession, case: Case) -> None:
         found = query.run(batches)
     finally:
         shutil.rmtree(directory)
-    found = upserted(case.pipeline, found)
+    found = upserted(case.pipeline, [found])
     pipeline = with_published_rows(case.pipeline)
     with recomputed(pipeline, case.records, found, case.partitions) as session:
         require_within(session, pipeline)

@@ -1,4 +1,4 @@
-"""What a job publishes, read back from a real broker."""
+"""A job publishes its results and punctuations, which are read back from a real broker."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def send(broker: Broker, *values: bytes) -> None:
 
 
 def refused(job: ManagedProcess) -> str:
-    """What a job says was wrong that ended by itself with code 1."""
+    """Wait until a job ends by itself with code 1, and return its error."""
     with pytest.raises(MissingPartError, match="failed with code 1"):
         job.wait_done(300)
     [error] = errors(job)

@@ -19,7 +19,7 @@ from endmark_feed.workload import messages
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Of its own, since the feed names its topics."""
+    """A broker of this module alone, since the feed names its topics."""
     with Broker(tmp_path_factory.mktemp("broker")) as running:
         yield running
 

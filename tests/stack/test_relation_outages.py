@@ -1,4 +1,4 @@
-"""What becomes of reads when the database breaks, stalls, is full, locks or alters the table."""
+"""Reads survive, or stop for, a database that breaks, stalls, is full, locks or alters the table."""
 
 from __future__ import annotations
 
@@ -176,8 +176,8 @@ ALTERED = [
 
 @pytest.mark.parametrize(("statement", "between", "within"), ALTERED)
 def test_an_altered_table(database: Database, statement: str, between: str | None, within: str) -> None:
-    """What does not fit any more stops the next batch at once, and the batch in the middle of which it
-    comes; what still fits stops only that, and nothing is joined with two tables in one."""
+    """A table that no longer fits stops the next batch, and the batch in whose middle it is altered. A table
+    that still fits stops only the latter, so no batch joins two tables in one."""
     reader = reader_of(database)
     directory = reader.directory(100)
 

@@ -1,4 +1,4 @@
-"""What becomes of reads when a PostgreSQL breaks, stalls, is full, locks or alters the table."""
+"""Reads survive, or stop for, a PostgreSQL that breaks, stalls, is full, locks or alters the table."""
 
 from __future__ import annotations
 
@@ -92,7 +92,8 @@ ALTERED = [
 
 @pytest.mark.parametrize(("statement", "between", "within"), ALTERED)
 def test_an_altered_table(database: Database, statement: str, between: str | None, within: str) -> None:
-    """As in MySQL: what fits no more stops the next batch, what is altered in the middle of one, that one."""
+    """A table that no longer fits stops the next batch. One that is altered in the middle of a batch stops
+    that batch."""
     reader = reader_of(database)
     directory = reader.directory(100)
 

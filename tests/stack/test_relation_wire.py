@@ -1,4 +1,4 @@
-"""What becomes of a page when the way to the database is slow, or breaks in the middle of it."""
+"""A page is read although the way to the database is slow, or breaks in the middle of it."""
 
 from __future__ import annotations
 

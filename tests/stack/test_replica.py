@@ -37,6 +37,7 @@ class Customers:
     def __init__(self, topic: str, seed: int) -> None:
         self.topic = topic
         self.rows: dict[int, dict[str, Any]] = {}
+        self.again = 0  # insertions of a key that was deleted before
         self._chance = random.Random(seed)
         self._gone: set[int] = set()
         self._changes = 0
@@ -55,12 +56,13 @@ class Customers:
     def _change(self) -> tuple[int, list[bytes | None]]:
         """One change of the table: its key, and the values of its records."""
         self._changes += 1
-        key = self._chance.choice([key for key in range(CUSTOMERS) if key not in self._gone])
+        key = self._chance.randrange(CUSTOMERS)
         before = self.rows.get(key)
-        if before is not None and self._chance.random() < 0.01:
+        if before is not None and self._chance.random() < 0.1:
             del self.rows[key]
             self._gone.add(key)
             return key, [envelope("d", before, None), None]
+        self.again += before is None and key in self._gone
         name = self._chance.choice([None, f"name {self._changes}"])
         self.rows[key] = customer(key, self._changes / 100, self._chance.randint(1, 4), name)
         return key, [envelope("c" if before is None else "u", before, self.rows[key])]
@@ -70,7 +72,8 @@ class Customers:
 def test_a_table_is_what_the_database_has(
     partition_by: tuple[str, ...], broker: Broker, jars: list[Path], tmp_path: Path
 ) -> None:
-    """Killed at any time, beside upkeep. Later the history of all changes is a table and a topic, too."""
+    """Killed at any time, beside upkeep, and with deleted customers who come again. Later the history of all
+    changes is a table and a topic, too."""
     assert jars
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
@@ -109,6 +112,7 @@ def test_a_table_is_what_the_database_has(
     feed.join()
     job("--available-now").wait_done(300)
     require_copy(customers, file, broker, warehouse)
+    assert customers.again > 100
 
     document["tables"]["history"] = {"from": "changes"}
     document["publish"] = {"spelled": {"topic": f"{topic}_spelled"}}

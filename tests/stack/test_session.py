@@ -1,4 +1,4 @@
-"""What a session does to start soon, which must not change what it is."""
+"""A session starts soon, and its shortcuts do not change it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ stream.close()
 
 
 def test_a_file_is_written_with_its_checksum_and_without_a_process(jars: list[Path], tmp_path: Path) -> None:
-    """Which would be found where the system's is, and this one leaves a trace."""
+    """Spark would find this `chmod` before the system's, and this one leaves a trace."""
     trace = tmp_path / "trace"
     (tmp_path / "chmod").write_text(f"#!/bin/sh\ntouch {trace}\n")
     (tmp_path / "chmod").chmod(0o755)
@@ -98,7 +98,7 @@ def test_a_file_is_written_with_its_checksum_and_without_a_process(jars: list[Pa
 
 @pytest.mark.parametrize("count", [1, 2, 7, 64])
 def test_each_bucket_has_a_partition_of_its_own(spark: SparkSession, count: int) -> None:
-    """As Spark shuffles them, which must agree with how labels are chosen."""
+    """Spark's shuffle agrees with the choice of labels."""
     labels = bucket_labels(spark, count).labels
     rows = spark.createDataFrame([(label,) for label in labels], "bucket int").repartition(count, "bucket")
     found = {

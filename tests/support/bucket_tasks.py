@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from types import MappingProxyType
@@ -233,7 +233,7 @@ def announced_together(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def number_running(tables: Tables, batch: int) -> None:
-    """What the sink adds to running groups."""
+    """Add the number of the batch to running groups, which the sink does in a job."""
     for row in tables.get(channels.RUNNING, []):
         row["batch"] = batch
 
@@ -256,13 +256,19 @@ def require_apart(found: Tables) -> None:
         assert not gone & {tuple(row[name] for name in names) for row in found[role]}
 
 
-def upserted(pipeline: Pipeline, tables: Tables) -> Tables:
-    """The rows of all tables, where in an upserted one the newer row replaces the older one of its key, and a
-    deletion, which is behind all rows of its key, removes it."""
-    found = dict(tables)
+def upserted(pipeline: Pipeline, batches: Sequence[Tables]) -> Tables:
+    """The rows of all tables after some batches. In an upserted one, the row of a batch replaces the older
+    one of its key, and a deletion removes it."""
+    found = total(batches)
     for role in pipeline.laid_out:
-        if key := pipeline.key_of(role):
-            deleted = {tuple(row.values()) for row in found.pop(deleted_role(step_of(role)), [])}
-            rows = {tuple(row[name] for name in key): row for row in tables[role]}
-            found[role] = [row for of, row in rows.items() if of not in deleted]
+        if not (key := pipeline.key_of(role)):
+            continue
+        rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+        deleted = deleted_role(step_of(role)) if is_latest_role(role) else None
+        for batch in batches:
+            for gone in batch.get(deleted, []) if deleted else []:
+                rows.pop(tuple(gone.values()), None)
+            rows |= {tuple(row[name] for name in key): row for row in batch.get(role, [])}
+        found[role] = list(rows.values())
+        found.pop(deleted or "", None)
     return found

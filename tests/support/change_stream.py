@@ -20,7 +20,12 @@ LATEST = "latest:changes"
 
 
 def replica(
-    *, lateness: int = 3600, looked_up: bool = False, derived: bool = False, **table: Any
+    *,
+    lateness: int = 3600,
+    looked_up: bool = False,
+    derived: bool = False,
+    closing: bool = False,
+    **table: Any,
 ) -> dict[str, Any]:
     """A pipeline file with a table of the newest row of each customer.
 
@@ -28,6 +33,7 @@ def replica(
         lateness: the seconds by which a row may be older than an earlier one.
         looked_up: whether the customers' sellers are looked up, one page in a batch.
         derived: whether a column is derived and another one lost.
+        closing: whether a deletion closes its key, so that the customer never comes again.
         table: further fields of the table.
     """
     steps: dict[str, Any] = {}
@@ -55,7 +61,7 @@ def replica(
                     "at": "timestamp",
                 },
                 "event_time": {"column": "at", "lateness": f"{lateness}s"},
-                "punctuated_on": "customer_id",
+                "punctuated_on": ["customer_id"] if closing else [],
             }
         },
         "relations": {"sellers": relation} if looked_up else {},
@@ -88,7 +94,7 @@ def change(op: str, key: int, seconds: float, seller: int = 1, name: str | None 
 
 @st.composite
 def changes(draw: st.DrawFn) -> list[Record]:
-    """Changes of a few customers, some of whom are deleted and come again, in vain; and some bad records."""
+    """Changes of a few customers, some of whom are deleted and come again; and some bad records."""
     found = []
     for place in range(draw(st.integers(0, 40))):
         key = draw(st.integers(0, KEYS - 1))

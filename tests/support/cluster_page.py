@@ -18,7 +18,7 @@ Report = dict[str, Any]
 
 
 def read() -> dict[str, Report]:
-    """What is kept, by the name of its file."""
+    """Return the results that are kept, by the name of their file."""
     files = {name: RESULTS / f"{name}.json" for name in (*FAULTS, RATES)}
     return {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}
 

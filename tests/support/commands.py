@@ -16,3 +16,12 @@ def endmark(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
         timeout=300,
         check=False,
     )
+
+
+def assert_one_line(ended: subprocess.CompletedProcess[str], *parts: str) -> None:
+    """Assert that a command ended with code 2 and one line of error that holds all of `parts`."""
+    assert ended.returncode == 2, ended.stderr
+    [line] = [line for line in ended.stderr.splitlines() if line.startswith("endmark: ")]
+    for part in parts:
+        assert part in line
+    assert "Traceback" not in ended.stderr

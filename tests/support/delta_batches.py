@@ -1,4 +1,4 @@
-"""What each batch of a query has appended to a Delta table, by the table's own log."""
+"""The rows that each batch of a query has appended to a Delta table, by the table's own log."""
 
 from __future__ import annotations
 

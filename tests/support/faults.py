@@ -1,4 +1,4 @@
-"""What a run takes away from a job and what it sees then, kept in a result file for docs/cluster.md."""
+"""The faults of a run and their consequences for a job, kept in a result file for docs/cluster.md."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def envelope(
     wrapped: bool = False,
     shuffled: bool = False,
 ) -> bytes:
-    """What Debezium sends of a change, or the same in an order that it does not use."""
+    """Return Debezium's record of a change; `shuffled` gives it an order that Debezium does not use."""
     found = {"before": before, "after": after, "source": SOURCE, "transaction": None, "op": op, "ts_ms": 1}
     if shuffled:
         found = dict(reversed(found.items()))

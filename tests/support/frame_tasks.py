@@ -87,7 +87,8 @@ class FrameTasks:
         self._tasks = {label: BucketTask(self._plan, self._store, None) for label in self._buckets.labels}
 
     def batch(self, left: Rows = (), right: Rows = ()) -> Rows:  # type: ignore[assignment]
-        """What one batch adds to the result; rows and control rows of the inputs in any order."""
+        """Run one batch of rows and control rows, in any order, and return the rows that it adds to the
+        result."""
         packed = [row for side, rows in (("left", left), ("right", right)) for row in self._pack(side, rows)]
         moved = []
         for label in self._tasks:

@@ -43,7 +43,7 @@ def of_frames(history: History) -> History:
 
 
 def batches(history: History) -> Iterator[dict[Side, Rows]]:
-    """What each frame has in each batch."""
+    """Yield the rows of each frame, batch by batch."""
     for placed in history.placed():
         yield {side: [_row(*each) for each in placed if each[0].side == side] for side in SIDES}
 

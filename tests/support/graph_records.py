@@ -43,9 +43,11 @@ def graph_records(draw: st.DrawFn, pipeline: Pipeline, partitions: Mapping[str, 
         seller = draw(st.sampled_from([1, 1, 2, 3, 4]))
         records = producer.says(draw(st.sampled_from(KINDS)), last * place // size, seller, now)
         found += [replace(record, timestamp=stamp(place * pace)) for record in records]
+    everywhere = draw(st.booleans())
     for producer in producers:
-        if draw(st.integers(0, 3)) < 3:
-            found += [replace(each, timestamp=stamp(size * pace)) for each in producer.ends(size * pace)]
+        if everywhere or draw(st.integers(0, 3)) < 3:
+            ends = producer.ends(size * pace, everywhere=everywhere)
+            found += [replace(each, timestamp=stamp(size * pace)) for each in ends]
     return said(found, pipeline.streams)
 
 
@@ -82,10 +84,15 @@ class _Producer:
         at = self._draw(st.integers(0, self._count - 1))
         return [Record(self._topic, at, self._draw(st.sampled_from(BAD)))]
 
-    def ends(self, now: float) -> list[Record]:
-        """Promises of most keys and of a time, or of the end of the stream, so that groups are final."""
+    def ends(self, now: float, *, everywhere: bool) -> list[Record]:
+        """Promises of most keys and of a time, or of the end of the stream, so that groups are final.
+
+        All streams that can promise their end do so in every partition if they end `everywhere`.
+        """
         found = self._promised({TIME: {"between": {"to": instant(now + self._draw(st.integers(-2, 9)))}}})
         on = self._declared.punctuated_on
+        if on and everywhere:
+            return found + [self._promise({on[0]: {"anything": True}}, home) for home in range(self._count)]
         whole = self._draw(st.booleans())
         if on and whole:
             return found + self._promised({on[0]: {"anything": True}})

@@ -90,6 +90,7 @@ def graphs(draw: st.DrawFn, url: str = "sqlite://", *, parking: bool = True) -> 
         if stage.join is not None:
             joined = document["steps"][str(stage.steps.join)] | {"where": draw(_conditions(stage))}
             document = _if_valid(document, {"steps": {str(stage.steps.join): joined}})
+    document, results = draw(behind_joins(document, results))
     if draw(st.integers(0, 5)) < 5:
         document = draw(_grouped(document, require(document), results))
     if draw(st.integers(0, 3)) == 0:
@@ -401,18 +402,91 @@ def _conditions(draw: st.DrawFn, stage: Stage) -> str | None:
 
 
 @st.composite
+def behind_joins(draw: st.DrawFn, document: Document, results: str) -> tuple[Document, str]:
+    """The document with row steps behind its joins, and the last step of it."""
+    for number, stage in enumerate(require(document).stages):
+        end = str(stage.steps.join)
+        for step in range(draw(st.sampled_from([0, 1, 1, 2]) if stage.join is not None else st.just(0))):
+            declared = draw(_result_step(require(document).stages[number]))
+            name = f"behind_{stage.steps.join}_{step}"
+            changed = _inserted(document, end, name, declared)
+            if valid(changed) is not None:
+                document, results, end = changed, name if results == end else results, name
+    return document, results
+
+
+@st.composite
+def _result_step(draw: st.DrawFn, stage: Stage) -> Document:
+    """A row step on the results of a stage, which may fail on some."""
+    there = {f"{origin}.{name}": kind for origin, of in stage.origins.items() for name, kind in of.items()}
+    longs = [name for name, kind in there.items() if kind.domain is Domain.LONG]
+    times = [name for name, kind in there.items() if kind.domain is Domain.TIMESTAMP]
+    one, other = (draw(st.sampled_from(longs)) for _ in range(2))
+    early, late = (draw(st.sampled_from(times)) for _ in range(2))
+    where = [
+        f"{one} <> 2",
+        f"{one} IS NOT NULL AND {other.upper()} <> 1 -- a comment",
+        f"{one} + 9223372036854775804 > 0",  # which fails above 3
+        f"{early} <= {late}",
+    ]
+    derive = {
+        "sum": f"{one} + {other}",
+        "bounded": f"{one} + 9223372036854775804",
+        "finite": f"1e308 * {one}",  # which is infinite above 1
+        "early": f"{early} < {late}",
+        "word": f"CASE {one} WHEN 3 THEN NULL ELSE 'number ' || {other} END",
+        "day": f"CAST({early} AS DATE)",
+    }
+    taken = [*stage.derived_columns]
+    chosen = draw(st.lists(st.sampled_from(list(derive)), max_size=2, unique=True))
+    lost = draw(st.lists(st.sampled_from(list(there)), max_size=2, unique=True))
+    step: Document = {
+        "where": draw(st.sampled_from([None, *where])),
+        "derive": {name: derive[name] for name in chosen if name not in taken},
+    }
+    if lost and draw(st.integers(0, 3)) == 0:
+        derived = [f"{stage.steps.join}.{name}" for name in step["derive"]]
+        return step | {"select": [name for name in [*there, *derived] if name not in lost]}
+    return step | {"drop": lost if draw(st.booleans()) else []}
+
+
+def _inserted(document: Document, behind: str, name: str, step: Document) -> Document:
+    """The document with a step between another one and what takes its rows."""
+
+    def after(given: str) -> str:
+        return name if given == behind else given
+
+    def rewired(taker: Document) -> Document:
+        if "join" not in taker:
+            return taker | {"from": after(taker["from"])}
+        window = taker["window"]
+        if isinstance(window, dict):
+            window = {after(given): bound for given, bound in window.items()}
+        return taker | {"join": [after(given) for given in taker["join"]], "window": window}
+
+    steps = {each: rewired(taker) for each, taker in document["steps"].items()}
+    tables = {
+        each: table | {"from": after(table["from"] or each)} for each, table in document["tables"].items()
+    }
+    return document | {"steps": {**steps, name: {"from": behind, **step}}, "tables": tables}
+
+
+@st.composite
 def _grouped(draw: st.DrawFn, document: Document, pipeline: Pipeline, results: str) -> Document:
     """The document with groups, by the key or by other columns, in tables of any mode."""
     shown = _shown(pipeline)
     able = [name for name, kind in shown.items() if kind.domain is not Domain.DOUBLE]
     by = list(draw(st.permutations(pipeline.key)))
+    last = pipeline.last_stage
+    closing = {stream: pipeline.streams[stream].promised_on for stream in last.streams} | last.closers
     promised = [
         f"{stream}.{column}"
-        for stream in pipeline.shown
-        for column in pipeline.streams[stream].promised_on
+        for stream, columns in closing.items()
+        for column in columns
         if f"{stream}.{column}" in able and column not in pipeline.key
     ]
-    if draw(st.integers(0, 3)) > 0:
+    promised += pipeline.key if len(pipeline.key) > 1 else []
+    if draw(st.integers(0, 3)) > (1 if last.earlier else 0):
         columns = draw(st.sampled_from([[*able, *pipeline.key], promised or able, promised or able]))
         by = draw(st.lists(st.sampled_from(columns), min_size=1, max_size=2, unique=True))
     if draw(st.booleans()):  # where one origin alone has the column
@@ -450,7 +524,13 @@ def _shown(pipeline: Pipeline) -> dict[str, ColumnType]:
         for lookup in pipeline.lookups_of(str(given)):
             kinds = pipeline.relations[lookup.relation].columns
             found |= {f"{lookup.relation}.{name}": kind for name, kind in kinds.items()}
-    return found
+    for stage in pipeline.stages:
+        found |= {f"{stage.steps.join}.{name}": kind for name, kind in stage.derived_columns.items()}
+    return {name: kind for name, kind in found.items() if _is_there(pipeline, *name.split("."))}
+
+
+def _is_there(pipeline: Pipeline, origin: str, column: str) -> bool:
+    return column in pipeline.origins[origin]
 
 
 def _then(miss: Any) -> list[str]:

@@ -52,7 +52,8 @@ class GroupTasks:
         return BucketTask(self.grouping.plan, self._store, restored)
 
     def batch(self, rows: Rows) -> Rows:
-        """What one batch adds to the result, in which texts go by the names of the join's results."""
+        """Run one batch, and return the rows that it adds to the result; its texts name the columns of the
+        join."""
         shares = [
             pa.RecordBatch.from_pylist(rows[at :: self._packing], self._input) for at in range(self._packing)
         ]

@@ -94,7 +94,7 @@ def _take(subject: Subject, run: _Run, step: Element | Idle) -> None:
 
 
 def _due(world: World, key: int) -> bool:
-    """As soon as an operator that looks at windows when the other side moves can know it."""
+    """Return whether an operator that looks at windows when the other side moves can know it by now."""
     return any(
         world.closed(side, key)
         and (world.closed(side.other, key) or not any(row.key == key for row in _kept(world, side)))

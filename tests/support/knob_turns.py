@@ -42,7 +42,7 @@ class Turning:
 
     @property
     def reports(self) -> list[dict[str, Any]]:
-        """What the last batch told."""
+        """Return the reports of the last batch."""
         return self._tasks.reports
 
     def spoil(self, name: str, value: Any) -> None:

@@ -38,7 +38,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the oracle noticed, and by what."""
+    """The oracle's verdict on a mutant: whether it noticed the fault, and by which test."""
 
     mutant: Mutant
     killed: bool
@@ -96,7 +96,7 @@ def _files(expression: str) -> list[str]:
 
 
 def _reason(output: str) -> str:
-    """What pytest's last error says, without the traceback."""
+    """Return the last error in pytest's output, without its traceback."""
     found = re.findall(r"^E +(\w*(?:Error|Exception).*)$", output, re.MULTILINE)
     return str(found[0])[:90] if found else ""
 

@@ -27,7 +27,7 @@ class MySql(MariaDb):
 
     @property
     def authority(self) -> Path:
-        """What signed the certificate that the server made for itself, which names no host."""
+        """The certificate that signed the server's own one, which names no host."""
         return self._tables / "ca.pem"
 
     def _server(self) -> list[str]:

@@ -122,7 +122,7 @@ class Job:
 
 
 def costs_of(relation: str, rows: float, page: float = 2e-3) -> Samples:
-    """What two tasks would tell of a lookup by pages of 500, in 1,000 of them, with rows of 100 bytes."""
+    """Return samples of two tasks that look up in 1,000 pages of 500 rows, with rows of 100 bytes."""
     costs = {"seek": 3e-4, "page": page, "trip": 4e-4, "key": 1e-4, "row": 1e-6}
     told = {sample("lookup_cost_seconds", relation=relation, of=of): value for of, value in costs.items()}
     figures = {
@@ -138,7 +138,8 @@ def costs_of(relation: str, rows: float, page: float = 2e-3) -> Samples:
 
 
 def forecast_of(relation: str, fastest: float = 200_000.0) -> LookupForecast:
-    """As `endmark plan` would tell: with enough memory `hybrid` is the fastest, else `batched`."""
+    """Return a forecast of `endmark plan` by which `hybrid` is the fastest with enough memory, else
+    `batched`."""
     rates = {"batched": fastest / 2, "scan": fastest / 20, "inlj": fastest / 100}
     return LookupForecast(
         relation=relation,

@@ -55,7 +55,7 @@ class Sidecar:
 
     @property
     def cpu_seconds(self) -> float:
-        """What it has had of all cores since it began; on Linux."""
+        """Return the seconds of CPU that the process has used since it began; this reads Linux' /proc."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -31,8 +31,8 @@ _KEY = KeySpec(("key",))
 
 @dataclass
 class Actual:
-    """What came, and `broken`: results that match an output punctuation of an earlier batch, which is
-    never."""
+    """The output that came. `broken` are results that match an output punctuation of an earlier batch, which
+    must not be."""
 
     results: Counter[Result] = field(default_factory=Counter)
     violations: set[tuple[Side, int, int]] = field(default_factory=set)

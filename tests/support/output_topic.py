@@ -56,7 +56,7 @@ def _published(record: Any) -> Published:
 
 
 def without_repeats(records: Iterable[Published]) -> list[Published]:
-    """What a consumer keeps that drops what a partition has brought before in the same batch."""
+    """Return the records that a consumer keeps if it drops repeats within a partition and batch."""
     return list(dict.fromkeys(records))
 
 

@@ -154,7 +154,7 @@ class World:
         return len(found) == self._history.partitions[side]
 
     def _over(self, side: Side, other: Side, row: Event) -> bool:
-        """Whether no partner can come."""
+        """Return whether no partner of a row can come."""
         window, newest = self._history.windows[side], []
         for partition in range(self._history.partitions[other]):
             events = [event for event, _ in self._of(other, partition)]
@@ -199,7 +199,7 @@ class World:
         return not other_preserved and all(self._over(side, other, row) for row in rows)
 
     def _complete(self, side: Side) -> list[Promise]:
-        """What some partition has promised as news, and every one has promised by now."""
+        """Return the promises that were news in some partition and that every partition has made by now."""
         promised: list[list[Promise]] = []
         news: list[Promise] = []
         for partition in range(self._history.partitions[side]):
@@ -242,7 +242,7 @@ def _matches(promise: Promise, row: Event) -> bool:
 
 
 def _includes(promises: list[Promise], one: Promise) -> bool:
-    """Whether the union of those on one column includes it, or one of those on several."""
+    """Return whether the union of promises on one column includes `one`, or one promise on several does."""
     for name, numbers in one.items():
         union = [each[name] for each in promises if each.keys() == {name}]
         if numbers <= frozenset().union(*union):

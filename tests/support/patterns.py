@@ -71,5 +71,5 @@ def rows(domain: Domain) -> st.SearchStrategy[list[Any]]:
 
 
 def members(pattern: Pattern, domain: Domain) -> list[int]:
-    """Which of the domain's `ROWS` a pattern matches, by position."""
+    """Return the positions of the domain's `ROWS` that a pattern matches."""
     return [at for at, value in enumerate(ROWS[domain]) if pattern.matches(value)]

@@ -1,4 +1,4 @@
-"""What processes listen on and have open, by Linux' own tables."""
+"""The sockets and open files of processes, by Linux' own tables."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def listeners(pids: Iterable[int]) -> list[Listener]:
-    """What these processes listen on. Addresses are as `ipaddress` has them."""
+    """Return the sockets on which these processes listen; `ipaddress` spells the addresses."""
     sockets = {}
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:

@@ -84,13 +84,13 @@ class Program:
 
     @property
     def measures(self) -> dict[str, Any]:
-        """As a group-by takes them."""
+        """Return the measures in the form that a group-by takes."""
         functions = {"total": "sum", "least": "min", "kinds": "count_distinct", "every": "sorted"}
         functions |= {"opened": "first", "ended": "last"}
         return {"n": "count"} | {name: {each: self.measured} for name, each in functions.items()}
 
     def answer(self, rows: Mapping[str, Sequence[Row]]) -> Counter[Row]:
-        """What the program makes of these rows, all at once."""
+        """Return the program's answer to these rows, all at once."""
         left, *right = (_query(self.steps[side], _literal(rows[side])) for side in self.sides)
         joined = self._joined(left, right[0]) if right else left
         query = _query(self.steps["after"], joined)
@@ -115,7 +115,7 @@ class Program:
         return f"FROM {pairs} SELECT {', '.join(columns)}"
 
     def steps_on(self, place: str, rows: Iterable[Row], columns: Sequence[str]) -> list[Row]:
-        """What the steps of one place make of rows of these columns."""
+        """Apply the steps of one place to rows of these columns, and return the rows that they give."""
         query = _query(self.steps[place], _literal(rows, columns))
         return _DATABASE.execute(f"FROM ({query}) SELECT {', '.join(self.shown[place])}").fetchall()
 

@@ -67,7 +67,7 @@ class Prometheus:
         }
 
     def values(self, query: str) -> list[float]:
-        """What an expression is now, one value a series."""
+        """Return the present value of an expression, one for each series."""
         found = self._ask(f"query?{urlencode({'query': query})}")["result"]
         return [float(each["value"][1]) for each in found]
 

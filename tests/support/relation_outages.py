@@ -8,13 +8,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 import sqlalchemy as sa
 
+from endmark.embedded.mariadb import MariaDb
+from endmark.pipeline import Relation
 from endmark.relation.outage import RelationUnreachableError
 from endmark.relation.sql import SqlRelation
 from support.relations import Database, rows_of
@@ -31,7 +33,7 @@ class Server(Protocol):
 
 
 def reader_of(database: Database, retry: str = "90s") -> SqlRelation:
-    """Of the table `r`, which holds `ROWS`."""
+    """Return a reader of the table `r`, which holds `ROWS`."""
     return database.reader("r", "k", retry=retry, k="long", v="string")
 
 
@@ -99,6 +101,43 @@ def survive_a_restart(server: Server, database: Database) -> None:
         assert not waiting.done()
         server.start()
         assert waiting.result() == ROWS
+
+
+def survive_kill_and_hang(directory: Path, away: float, **deadline: str) -> None:
+    """Kill one server and stop another in the middle of a batch; require that both reads wait and succeed.
+
+    Args:
+        directory: where the two servers keep their files.
+        away: how long both servers are away, in seconds.
+        deadline: the relation's `retry`; without it the relation has its default, a minute.
+    """
+
+    def reader_at(server: MariaDb) -> SqlRelation:
+        Database(server.url).create("r", "k BIGINT PRIMARY KEY, v VARCHAR(20) NOT NULL", ROWS)
+        columns = {"k": "long", "v": "string"}
+        told = {"url": server.url, "table": "r", "key": "k", "columns": columns}
+        return SqlRelation(Relation.model_validate(told | deadline))
+
+    with ExitStack() as until_end:
+        killed, hung = (
+            until_end.enter_context(MariaDb(directory / name, memory="16M")) for name in ("killed", "hung")
+        )
+        readers = reader_at(killed), reader_at(hung)
+        aside = until_end.enter_context(ThreadPoolExecutor(2))
+        for reader in readers:
+            until_end.enter_context(reader.batch())
+        whole = readers[0].directory(len(ROWS)).range_of(0)
+        assert hung.pid is not None
+        killed.kill()
+        stall(hung.pid)
+        try:
+            reads = [aside.submit(reader.pages, [whole]) for reader in readers]
+            time.sleep(away)
+            assert [read.exception() for read in reads if read.done()] == []
+        finally:
+            resume(hung.pid)
+            killed.start()  # here, since a server ends with the thread that started it
+        assert [rows_of(read.result()) for read in reads] == [ROWS, ROWS]
 
 
 def wait_out_a_lock(database: Database, lock: str, unlock: Callable[[sa.Connection], object]) -> None:

@@ -30,7 +30,7 @@ _TOO_BUSY = "Python worker failed to connect back"
 
 
 class End(StrEnum):
-    """What becomes of the query after a batch."""
+    """A choice of whether and how the query ends after a batch."""
 
     GO_ON = "go on"
     STOP = "stop"  # the next batch is of another query, from the checkpoint

@@ -1,4 +1,4 @@
-"""What a world's key numbers look like to the engine: one kind of key per type and a composite one."""
+"""The values that stand for a world's key numbers: one kind of key for each type, and a composite one."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Event:
     until: int | None = None
 
     def closes(self, key: KeyKind, number: int) -> bool:
-        """Whether a key is among those that a punctuation speaks of."""
+        """Return whether a key is among those that this punctuation closes."""
         if self.until is not None:
             return False
         if not self.patterns:
@@ -48,8 +48,8 @@ class Event:
 
 @dataclass(frozen=True)
 class Pattern:
-    """What a punctuation says of one key column, in key numbers that have the values: those `among` some, or
-    between two ends, which None is unbounded."""
+    """A punctuation's pattern on one key column, in key numbers that stand for values: those `among` some, or
+    those between two ends, where `None` is unbounded."""
 
     among: frozenset[int] | None = None
     low: int | None = None

@@ -73,10 +73,10 @@ def two_stages(
     steps["paid"] = {"join": [ends["orders"], ends["payments"]], "on": "order_id", **(paid or {})}
     inputs = [known, ends["tickets"]]
     steps["served"] = {"join": inputs[::-1] if flipped else inputs, "on": list(on), **(served or {})}
-    tables: dict[str, Any] = {"served": {}}
+    tables: dict[str, Any] = {"served": {}, "paid": {}}
     if by is not None:
         steps["grouped"] = {"from": "served", "aggregate": {"by": list(by), "measures": {"n": "count"}}}
-        tables["grouped"] = {"mode": "changes"}
+        tables |= {"grouped": {"mode": "changes"}, "final": {"from": "grouped"}}
     relations = {"sellers": {"url": "sqlite://", "table": "sellers", "key": "seller_id", "columns": _TABLE}}
     return Pipeline.model_validate(
         {
@@ -123,7 +123,7 @@ def told(name: str, patterns: Mapping[str, Any], partition: int = 0) -> Record:
 @st.composite
 def joins(draw: st.DrawFn, kinds: Sequence[JoinType], windows: Sequence[str]) -> dict[str, Any]:
     """The fields of a join, given the names of its inputs."""
-    preset = draw(st.sampled_from([*[Preset.AUTO] * 4, *Preset]))
+    preset = draw(st.sampled_from([*[Preset.AUTO] * 12, *Preset]))
     able = PRESETS[preset]
     seconds = st.sampled_from([0, 2, 5, 9, None])
     return {
@@ -157,7 +157,9 @@ def two_stage_pipelines(draw: st.DrawFn) -> Pipeline:
     served = draw(joins(list(JoinType), [ends["paid"], ends["tickets"]]))
     flipped = draw(st.booleans())
     shows_orders = served["type"] is not JoinType.SEMI or not flipped
-    columns = [[*on], ["orders.order_id"]] if shows_orders else [[*on]]
+    columns = [[*on], [*on], [on[0]]]
+    if shows_orders and on != ["order_id"]:
+        columns.append(["orders.order_id"])
     promised = {
         "orders": ["order_id", *([] if nullable else ["customer_id"])],
         "payments": ["order_id", "payer_id"],
@@ -167,7 +169,7 @@ def two_stage_pipelines(draw: st.DrawFn) -> Pipeline:
         on=on,
         paid=paid,
         served=served,
-        promised={name: draw(st.sampled_from([each, each, []])) for name, each in promised.items()},
+        promised={name: draw(st.sampled_from([*[each] * 5, []])) for name, each in promised.items()},
         nullable=nullable,
         lookup=lookup,
         by=draw(st.sampled_from([None, *columns])),
@@ -309,6 +311,11 @@ class Definition:
         return self._session.run(
             "SELECT $columns FROM ($joined)", columns=", ".join(columns), joined=self._joined(left, right, 1)
         )
+
+    def paid(self) -> list[dict[str, Any]]:
+        """The rows of the first join."""
+        columns = self._pipeline.columns_of("step:paid")
+        return self._session.run("SELECT $columns FROM paid", columns=", ".join(columns))
 
     def _key(self, given: str) -> list[str]:
         of = self._pipeline.key

@@ -105,14 +105,14 @@ class Came:
         return first is not None and is_future(stream, first - timedelta(microseconds=1), stamped)
 
     def _matches(self, line: Line, key: Key) -> bool:
-        """Whether a punctuation speaks of a key, whatever the other columns."""
+        """Return whether a punctuation matches a key, whatever the other columns."""
         if line.promise is None:
             return line.key == key
         on = self.pipeline.key
         return line.promise.speaks_of(on) and line.promise.matches(dict(zip(on, key, strict=True)))
 
     def closed(self, side: int, key: Key) -> bool:
-        """Whether a stream has closed a key: by its name, or in every partition by patterns or order."""
+        """Return whether a stream has closed a key by name, or in every partition by patterns or order."""
         by = [line for line in self.lines[side] if not line.columns and self._matches(line, key)]
         rows = {
             partition for partition, other in self.came[side] if other == key and self.streams[side].unique

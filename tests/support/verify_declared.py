@@ -1,4 +1,4 @@
-"""What a stream declares of its rows, by definition."""
+"""The declarations of a stream about its rows, by definition."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LAST: dict[str, Callable[[dict[str, Any]], bool]] = {
 
 
 def is_future(stream: Stream, moment: datetime, stamped: int) -> bool:
-    """Whether an event time is too far ahead of Kafka's timestamp, in milliseconds, of its record."""
+    """Return whether an event time is too far ahead of the record's timestamp in Kafka, in milliseconds."""
     ahead = stream.event_time.ahead
     return ahead is not None and moment - ahead > _EPOCH + stamped * timedelta(milliseconds=1)
 
@@ -47,7 +47,7 @@ def said_by_row(stream: Stream, row: dict[str, Any], on: tuple[str, ...]) -> Key
 
 
 def precedes(stream: Stream, key: Key, other: Key) -> bool:
-    """Whether a key must not come after another, by the order of its stream."""
+    """Return whether a key must not come after another, by the order of its stream."""
     for direction in stream.ordered.values():
         return key < other if direction == "ascending" else key > other
     return False
@@ -61,5 +61,5 @@ def end_of_run(stream: Stream, rows: Sequence[tuple[int, Key]], key: Key) -> int
 
 
 def is_behind(ended: int | None, offset: int, names: Sequence[int]) -> bool:
-    """Whether a row comes after the end of its key's run, and no punctuation names the key before that."""
+    """Return whether a row comes after the end of its key's run, and no punctuation names the key before."""
     return ended is not None and ended < min([*names, offset])

@@ -1,4 +1,4 @@
-"""What a record is, by a strict reading of JSON in plain Python."""
+"""The fate of a record, by a strict reading of JSON in plain Python."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Promise:
         return list(zip(*(sorted(each or ()) for each in values), strict=True))
 
     def speaks_of(self, on: tuple[str, ...]) -> bool:
-        """Whether it restricts no other columns than these."""
+        """Return whether it restricts no other columns than these."""
         return all(column in on for column, _ in self.bounds)
 
     def is_heartbeat(self, column: str) -> bool:
@@ -54,7 +54,7 @@ class Promise:
 
 
 def within(value: Any, bound: Bound) -> bool:
-    """Whether a value is one that a pattern matches."""
+    """Return whether a pattern matches a value."""
     if bound.among is not None:
         return value in bound.among
     above = bound.low is None or value > bound.low or (value == bound.low and not bound.low_open)

@@ -62,7 +62,7 @@ NO_STREAMS: Mapping[str, Stream] = MappingProxyType({})
 def declarations(
     draw: st.DrawFn, keys: KeyKind, *, formats: bool = False, gaps: bool = False
 ) -> dict[str, Any]:
-    """What a stream says of itself."""
+    """Draw a stream's declarations of its own rows."""
     declared: dict[str, Any] = {
         "punctuation_scope": draw(st.sampled_from(["partition", "partition", "topic"]))
     }
@@ -97,7 +97,7 @@ def nullable_columns(
 
 
 def misses(*, parking: bool) -> st.SearchStrategy[Any]:
-    """What becomes of rows without a match."""
+    """Draw a lookup's `miss`, the fate of rows without a match."""
     fates = st.sampled_from(["drop", "nulls", "dead_letter"])
     parked = st.fixed_dictionaries({"delay": st.just("1s"), "attempts": st.integers(2, 3), "then": fates})
     return st.one_of(fates, parked.map(lambda park: {"park": park})) if parking else fates

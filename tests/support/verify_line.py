@@ -22,5 +22,5 @@ class Line:
     found: dict[str, Any] = field(default_factory=dict)
 
     def rules_out(self, row: Line) -> bool:
-        """Whether a punctuation matches a row."""
+        """Return whether a punctuation matches a row."""
         return self.key == row.key if self.promise is None else self.promise.matches(row.columns)

@@ -43,7 +43,7 @@ def any_measures(lookup: str, kind: JoinType) -> st.SearchStrategy[dict[str, Any
 
 
 def every_measure(lookup: str, kind: JoinType) -> dict[str, Any]:
-    """Of every column of results that may be measured so."""
+    """Return each measure of every column of results that may have it."""
     shown = [
         origin
         for origin, stream in (("items", "items"), ("bids", "bids"), ("sellers", lookup))

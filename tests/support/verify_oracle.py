@@ -149,7 +149,7 @@ class _Joined(_World):
         ]
 
     def _is_over(self, side: int, line: Line) -> bool:
-        """Whether no row to come of the other side can be this row's partner."""
+        """Return whether no later row of the other side can be this row's partner."""
         return self.closed(1 - side, line.key) or self._has_left(side, self.time(side, line))
 
     def _has_left(self, side: int, moment: datetime) -> bool:

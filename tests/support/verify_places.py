@@ -18,7 +18,8 @@ from support.verify_world import TWO_EACH, Record, Row, locate
 def to_kafka(
     records: Iterable[Record], partitions: Mapping[str, int] = TWO_EACH
 ) -> tuple[list[Range], list[pa.RecordBatch]]:
-    """What `Log` would read: ranges of every partition, which are counted by topic, and Arrow batches."""
+    """Return the ranges and Arrow batches that `Log` would read; ranges of all partitions are counted by
+    topic."""
     located = locate(records)
     ranges = []
     for topic, count in partitions.items():

@@ -108,6 +108,6 @@ def wait_for(condition: Callable[[], bool], job: Running, seconds: float = START
 
 
 def errors(job: Running) -> list[Any]:
-    """What the job said was wrong, and its last words for anything it did not say."""
+    """Return the errors that the job printed, or the last lines of its log if it printed none."""
     said = [line["error"] for line in json_lines(job.log) if "error" in line]
     return said or job.log.read_text(errors="replace").splitlines()[-5:]

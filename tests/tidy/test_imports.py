@@ -27,7 +27,7 @@ FLOORS = (
     ("pipeline", "pipelines"),
     ("control",),
     ("planning", "engine", "verify", "client"),
-    ("driver", "maintenance"),
+    ("driver", "maintenance", "draft"),
     ("spark",),
     ("frame", "demo"),
     ("cli",),
@@ -49,6 +49,7 @@ WITHOUT = {
         "endmark.state",
     ],
     "endmark.planning": ["pyspark", "kafka"],
+    "endmark.draft": ["pyspark", "duckdb", "deltalake"],
     "endmark.verify": [
         "pyspark",
         "endmark.wire",

@@ -127,7 +127,7 @@ def test_it_fails_row_by_row(text: str, fails: list[int]) -> None:
 
 
 def test_threads_do_not_disturb_each_other() -> None:
-    """As when several queries are started at once."""
+    """Several queries may start at once."""
 
     def check(number: int) -> bool:
         condition = Condition.of(f"n = {number}", pa.schema([("n", pa.int64())]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import sqlalchemy as sa
 
 from endmark.control.database import OpsDatabase
 from endmark.databases import database_url
-from endmark.errors import ConfigError
+from endmark.errors import ConfigError, MissingPartError
 from endmark.relation.connection import engine
 from endmark_feed.relation import seed_relation
 from endmark_ops.source import OpsSource
@@ -28,9 +29,59 @@ OPENED_BY: list[Callable[[str], Any]] = [
 def test_a_password_with_an_at_sign_as_it_is_is_refused_without_being_told(
     opened: Callable[[str], Any], password: str
 ) -> None:
-    """What follows its first @ would pass for a host, which drivers put into their errors."""
+    """Drivers would take the rest after its first @ for a host, and put it into their errors."""
     with pytest.raises(ConfigError, match="%40") as refused:
         opened(f"mysql+pymysql://ops:{password}@127.0.0.1:1/warehouse")
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "driver"),
+    [
+        ("sqlite:///r.db", "sqlite"),
+        ("mysql://ops:x@host/warehouse", "mysql+pymysql"),
+        ("mysql+pymysql://ops:x@host/warehouse", "mysql+pymysql"),
+        ("mariadb://ops:x@host/warehouse", "mariadb+pymysql"),
+        ("postgres://ops:x@host/warehouse", "postgresql+pg8000"),
+        ("postgresql://ops:x@host/warehouse", "postgresql+pg8000"),
+    ],
+)
+def test_urls_as_people_write_them(written: str, driver: str) -> None:
+    """Each opens with the driver that endmark installs; what stands behind the driver stays."""
+    parsed = database_url(written, "the URL")
+    assert parsed.drivername == driver
+    assert parsed.render_as_string(hide_password=False).partition("://")[2] == written.partition("://")[2]
+
+
+@pytest.mark.parametrize("opened", OPENED_BY)
+@pytest.mark.parametrize(
+    ("url", "error", "says"),
+    [
+        ("oracle://ops:hunter2@host/r", ConfigError, "begins with 'oracle', which is no known database"),
+        (
+            "mysql+nothing://ops:hunter2@host/r",
+            ConfigError,
+            r"'nothing', which is not known; leave \+nothing out",
+        ),
+        ("postgres://ops:hunter2@host/r", MissingPartError, r"pip install 'endmark\[postgresql\]'"),
+        (
+            "mysql+mysqldb://ops:hunter2@host/r",
+            MissingPartError,
+            r"leave \+mysqldb out, or install its package",
+        ),
+    ],
+)
+def test_what_is_missing_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+    opened: Callable[[str], Any],
+    url: str,
+    error: type[Exception],
+    says: str,
+) -> None:
+    for driver in ("pg8000", "MySQLdb"):
+        monkeypatch.setitem(sys.modules, driver, None)
+    with pytest.raises(error, match=says) as refused:
+        opened(url)
     assert "hunter2" not in str(refused.value)
 
 

@@ -1,4 +1,4 @@
-"""What upkeep of the Delta tables does and refuses; beside a job it is in tests/stack."""
+"""Upkeep of the Delta tables acts or refuses; tests/stack runs it beside a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""README and docs: pipelines are valid, references are up to date, links work, and every alert is known."""
+"""README, docs and the unit of systemd say what is true: pipelines, references, links, alerts and options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from typer.main import get_command
 
+from endmark.cli.app import app
 from endmark.pipeline.boundedness import states
 from endmark.pipeline.file import load
 
@@ -54,3 +56,10 @@ def test_all_links_of_the_docs_site_work() -> None:
     )
     assert built.returncode == 0, built.stdout + built.stderr
     assert (ROOT / "var/docs/site/index.html").exists()
+
+
+def test_the_unit_of_systemd_runs_a_job() -> None:
+    unit = (ROOT / "infra/systemd/endmark@.service").read_text()
+    [start] = re.findall(r"ExecStart=\S+/endmark run (.*)", unit)
+    known = {option for each in get_command(app).commands["run"].params for option in each.opts}  # type: ignore[attr-defined]
+    assert set(re.findall(r"--[a-z-]+", start)) == {"--warehouse", "--checkpoint"} <= known

@@ -40,7 +40,7 @@ def test_a_second_counts_once() -> None:
 
 
 def test_a_generator_pauses_its_phase_for_whoever_takes_from_it() -> None:
-    """As the join does, whose results are encoded between two steps of its probing."""
+    """The join is such a generator: its results are encoded between two steps of its probing."""
     clock = Clock()
     profile = Profile(clock)
 
@@ -75,7 +75,7 @@ def test_waits_are_told_from_work() -> None:
 
 
 def test_a_failed_phase_ends() -> None:
-    """What follows it is not charged to it."""
+    """Time after the failure is not charged to the phase."""
     clock = Clock()
     profile = Profile(clock)
 

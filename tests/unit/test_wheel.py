@@ -102,10 +102,35 @@ def test_without_any_extra(installed: Callable[[str], Installed]) -> None:
     told = python.run("-m", "endmark.cli", "validate", CONDITIONED)
     assert "is valid" in told
     assert re.search(
-        r"conditions are not checked, since the package \w+ is missing; install endmark\[spark\]", told
+        r"conditions are not checked, since the package \w+ is missing; pip install 'endmark\[spark\]'", told
     )
     assert "Usage" in python.run("-m", "endmark.cli", "feed", "--help")
     python.run("-c", "import endmark.client, endmark_feed.auction_feed, endmark_feed.papers.topic_feed")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        (("run", CONDITIONED), "spark"),
+        (("verify", CONDITIONED), "verify"),
+        (("maintain", CONDITIONED), "verify"),
+        (("ops",), "ops"),
+        (("status",), "ops"),
+        (("init", "drafted.yaml", "--sample=orders=orders.jsonl"), "spark"),
+    ],
+)
+def test_a_command_names_the_extra_that_it_lacks(
+    installed: Callable[[str], Installed], arguments: tuple[str, ...], extra: str
+) -> None:
+    python = installed("")
+    row = '{"id": 1, "at": "2026-01-01T00:00:00Z"}'
+    (python.packages.parent / "orders.jsonl").write_text(row)
+    command = python.command("-m", "endmark.cli", *arguments)
+    done = subprocess.run(
+        command, cwd=python.packages.parent, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+    assert f"pip install 'endmark[{extra}]'" in done.stderr
 
 
 def test_the_sidecar(installed: Callable[[str], Installed], tmp_path: Path) -> None:

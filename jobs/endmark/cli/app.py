@@ -19,18 +19,25 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
-from endmark.cli import classes, dead_letters, feed, knobs, maintain, ops, why
+from endmark.cli import broker, classes, dead_letters, feed, init, knobs, maintain, ops, why
 from endmark.cli.options import (
+    BROKER,
+    OPS_URL,
     AsJson,
     Assignments,
     Bootstrap,
+    Checkpoint,
     OpsUrl,
     Output,
     PipelineOrExample,
     Warehouse,
+    checkpoint_of,
+    home_of,
+    warehouse_of,
 )
 from endmark.control import forecasts
 from endmark.control.database import OpsDatabase
+from endmark.databases import database_url, place
 from endmark.errors import EXIT_FAILED, EXIT_USAGE, ConfigError, EndmarkError, MissingPartError
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import states
@@ -46,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from endmark.control.database import FinishedBatch
+    from endmark.driver.options import JobOptions
 
 # Errors of a directory or file that cannot be made, read or written.
 _UNWRITABLE = {
@@ -61,6 +69,9 @@ _UNWRITABLE = {
 }
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
+# The extra that has the packages of a command; all others need those of a job, or none.
+_EXTRAS = {"demo": "spark,ops", "maintain": "verify", "ops": "ops", "status": "ops", "verify": "verify"}
+
 app = typer.Typer(
     help="Near-real-time ETL whose state is bounded by what the data says is finished.",
     no_args_is_help=True,
@@ -70,6 +81,8 @@ app = typer.Typer(
 
 app.add_typer(knobs.app, name="knobs")
 app.add_typer(dead_letters.app, name="dead-letters")
+app.command()(broker.broker)
+app.command()(init.init)
 app.command()(feed.feed)
 app.command()(feed.feed_example)
 app.command()(feed.feed_workload)
@@ -158,7 +171,7 @@ def _check_conditions(spec: Pipeline) -> None:
     except ImportError as error:
         typer.echo(
             f"endmark: conditions are not checked, since the package {error.name} is missing; "
-            "install endmark[spark]",
+            "pip install 'endmark[spark]'",
             err=True,
         )
 
@@ -262,11 +275,11 @@ def _by_stream(field: str, texts: Sequence[str]) -> dict[str, float]:
 
 @app.command()
 def run(
-    bootstrap: Bootstrap,
-    warehouse: Warehouse,
-    checkpoint: Annotated[Path, typer.Option(help="Checkpoint directory.", envvar="ENDMARK_CHECKPOINT")],
-    ops_url: OpsUrl,
     pipeline: PipelineOrExample = AUCTION,
+    bootstrap: Bootstrap = BROKER,
+    warehouse: Warehouse = None,
+    checkpoint: Checkpoint = None,
+    ops_url: OpsUrl = OPS_URL,
     master: Annotated[str, typer.Option(help="Spark master; ignored under spark-submit.")] = "local[2]",
     buckets: Annotated[int, typer.Option(min=1, help="Hash shares of state, one task each.")] = 2,
     available_now: Annotated[bool, typer.Option(help="Stop after the records that Kafka holds now.")] = False,
@@ -275,6 +288,9 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a pipeline until SIGTERM, or with --available-now until it is done.
+
+    Without options, it reads from the broker of `endmark broker`, and keeps tables, checkpoint and ops
+    database in var/NAME, by the name of the pipeline. It says so when it starts.
 
     The command exits with 0 after a signal to stop, or when all is done and written. It exits with 1 if the
     job failed; the next run goes on where this one stopped. It exits with 2 if something must be mended
@@ -297,14 +313,17 @@ def run(
 
                 options = JobOptions(
                     bootstrap=bootstrap,
-                    warehouse=warehouse,
-                    checkpoint=checkpoint,
+                    warehouse=warehouse_of(spec.name, warehouse),
+                    checkpoint=checkpoint_of(spec.name, checkpoint),
                     ops_url=ops_url,
                     master=master,
                     buckets=buckets,
                     available_now=available_now,
                     driver_memory=driver_memory,
                 )
+                if ops_url is None:
+                    home_of(spec.name).mkdir(parents=True, exist_ok=True)
+                say(_places(options))
                 run_job(spec, options, jars, say, stop)
         except (Exception, KeyboardInterrupt) as error:
             if not stop.explains(error):
@@ -312,18 +331,24 @@ def run(
             say("stopped; a batch that was under way is repeated by the next start")
 
 
+def _places(options: JobOptions) -> str:
+    """Say where a job reads and writes."""
+    ops = place(database_url(options.ops_url, "the ops URL"))
+    return (
+        f"broker {options.bootstrap}, tables in {options.warehouse}, checkpoint in {options.checkpoint}, "
+        f"ops database {ops}"
+    )
+
+
 @app.command()
 def verify(
-    bootstrap: Bootstrap,
-    warehouse: Warehouse,
     pipeline: PipelineOrExample = AUCTION,
+    bootstrap: Bootstrap = BROKER,
+    warehouse: Warehouse = None,
     until_read: Annotated[
         bool, typer.Option(help="Leave out records that the stopped job has not read, by its ops database.")
     ] = False,
-    ops_url: Annotated[
-        str,
-        typer.Option(help="SQLAlchemy URL of the ops database, for --until-read.", envvar="ENDMARK_OPS_URL"),
-    ] = "",
+    ops_url: OpsUrl = OPS_URL,
     assignments: Assignments = None,
     as_json: AsJson = False,
 ) -> None:
@@ -337,7 +362,7 @@ def verify(
 
     spec = load(pipeline, assignments=assignments or ())
     until = offsets_read(ops_url, spec.name) if until_read else None
-    report = recompute(spec, bootstrap, warehouse, until)
+    report = recompute(spec, bootstrap, warehouse_of(spec.name, warehouse), until)
     if as_json:
         typer.echo(report.to_json())
     else:
@@ -380,6 +405,10 @@ def main(commands: typer.Typer = app) -> None:
         commands()
     except EndmarkError as error:
         _refuse(str(error), usage=isinstance(error, ConfigError | MissingPartError))
+    except ModuleNotFoundError as error:
+        if (extra := _extra_of(error, sys.argv[1:])) is None:
+            raise
+        _refuse(f"the package {error.name} is missing; pip install 'endmark[{extra}]'", usage=True)
     except OSError as error:
         if error.errno in _UNWRITABLE and error.filename is not None:
             # The file may come from any option, so the text names none.
@@ -388,6 +417,13 @@ def main(commands: typer.Typer = app) -> None:
             where = "" if error.filename is None else f"{error.filename}: "
             _refuse(f"{where}{error.strerror}; make room, and start again", usage=False)
         raise
+
+
+def _extra_of(error: ModuleNotFoundError, arguments: Sequence[str]) -> str | None:
+    """Return the extra whose packages a command needs; `None` if the missing module is one of our own."""
+    if error.name is None or error.name.startswith("endmark"):
+        return None
+    return next((_EXTRAS[word] for word in arguments[:1] if word in _EXTRAS), "spark")
 
 
 def _refuse(text: str, *, usage: bool) -> NoReturn:

@@ -6,11 +6,21 @@ import base64
 import getpass
 import json
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from endmark.cli.options import AsJson, Bootstrap, OpsUrl, PipelineFile, Warehouse
+from endmark.cli.options import (
+    BROKER,
+    OPS_URL,
+    AsJson,
+    Bootstrap,
+    OpsUrl,
+    PipelineFile,
+    Warehouse,
+    warehouse_of,
+)
 from endmark.control.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
 from endmark.errors import ConfigError
 from endmark.pipeline.file import load
@@ -29,7 +39,7 @@ _SHOWN_LETTERS = 100
 @app.command("list")
 def list_letters(
     pipeline: PipelineFile,
-    warehouse: Warehouse,
+    warehouse: Warehouse = None,
     topic: Annotated[str | None, typer.Option(help="Show only this topic.")] = None,
     reason: Annotated[str | None, typer.Option(help="Show only this reason.")] = None,
     text: Annotated[str | None, typer.Option(help="Show only letters with this in value or error.")] = None,
@@ -38,7 +48,7 @@ def list_letters(
     as_json: AsJson = False,
 ) -> None:
     """Show dead letters, greater offsets first."""
-    table = warehouse / "dead_letters"
+    table = _table(pipeline, warehouse)
     place = None if after is None else Coordinates.parse(after)
     for letter in dead_letters(table, Search(topic, reason, text), limit, place):
         if as_json:
@@ -48,9 +58,9 @@ def list_letters(
 
 
 @app.command()
-def show(pipeline: PipelineFile, at: At, warehouse: Warehouse, as_json: AsJson = False) -> None:
+def show(pipeline: PipelineFile, at: At, warehouse: Warehouse = None, as_json: AsJson = False) -> None:
     """Show all of one dead letter."""
-    letter = dead_letter(warehouse / "dead_letters", Coordinates.parse(at))
+    letter = dead_letter(_table(pipeline, warehouse), Coordinates.parse(at))
     if as_json:
         typer.echo(json.dumps(_facts(letter)))
     else:
@@ -60,10 +70,10 @@ def show(pipeline: PipelineFile, at: At, warehouse: Warehouse, as_json: AsJson =
 @app.command()
 def replay(
     pipeline: PipelineFile,
-    bootstrap: Bootstrap,
-    warehouse: Warehouse,
-    ops_url: OpsUrl,
     at: Annotated[str | None, typer.Argument(help="Coordinates topic/partition/offset of one.")] = None,
+    bootstrap: Bootstrap = BROKER,
+    warehouse: Warehouse = None,
+    ops_url: OpsUrl = OPS_URL,
     where: Annotated[
         str | None, typer.Option(help="SQL condition over the columns of the table, for all that meet it.")
     ] = None,
@@ -82,7 +92,7 @@ def replay(
 
     if (at is None) == (where is None) or (where is not None and value is not None):
         raise ConfigError("name the place of one dead letter (with or without --value), or give --where")
-    spec, table, who = load(pipeline), warehouse / "dead_letters", by or getpass.getuser()
+    spec, table, who = load(pipeline), _table(pipeline, warehouse), by or getpass.getuser()
     with closing(OpsDatabase(ops_url)) as ops:
         if where is None:
             told, text = _replay_one(
@@ -127,6 +137,12 @@ def _counts(found: Chosen, sent: int | None) -> tuple[dict[str, Any], str]:
     parts += [f"{found.left:,} are beyond --limit"] if found.left else []
     doing = f"{len(found.letters):,} would be sent; add --yes" if sent is None else f"{sent:,} sent"
     return told, "; ".join([*parts, doing])
+
+
+def _table(pipeline: Path, warehouse: Path | None) -> Path:
+    """Return the directory of the table of dead letters."""
+    given = warehouse or warehouse_of(load(pipeline).name, None)
+    return given / "dead_letters"
 
 
 def _facts(letter: DeadLetter) -> dict[str, Any]:

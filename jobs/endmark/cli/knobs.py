@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from endmark.cli.options import AsJson, Bootstrap, OpsUrl, PipelineFile
+from endmark.cli.options import BROKER, OPS_URL, AsJson, Bootstrap, OpsUrl, PipelineFile
 from endmark.control.changes import rule_of
 from endmark.control.knobs import about_knob, filed, steps_of, turned
 from endmark.pipeline.file import load
@@ -25,7 +25,7 @@ app = typer.Typer(help="Settings of a running job.", no_args_is_help=True)
 @app.command("list")
 def list_knobs(
     pipeline: PipelineFile,
-    ops_url: OpsUrl,
+    ops_url: OpsUrl = OPS_URL,
     as_json: AsJson = False,
 ) -> None:
     """Show each knob with its value, and each turn with its time and author; durations are in seconds."""
@@ -89,7 +89,7 @@ def set_knob(
     pipeline: PipelineFile,
     name: Annotated[str, typer.Argument(help="Knob, such as lookup.strategy; a wrong name lists them.")],
     value: Annotated[str, typer.Argument(help="New value, as in the pipeline file.")],
-    bootstrap: Bootstrap,
+    bootstrap: Bootstrap = BROKER,
     by: Annotated[str, typer.Option(help="Who turns it.", show_default="you")] = "",
     as_json: AsJson = False,
 ) -> None:

@@ -9,14 +9,14 @@ from typing import Annotated
 
 import typer
 
-from endmark.cli.options import AsJson, PipelineFile, Warehouse
+from endmark.cli.options import AsJson, PipelineFile, Warehouse, warehouse_of
 from endmark.pipeline.file import load
 from endmark.private import keep_private
 
 
 def maintain(
     pipeline: PipelineFile,
-    warehouse: Warehouse,
+    warehouse: Warehouse = None,
     keep_days: Annotated[
         int,
         typer.Option(min=1, help="Days for which older versions stay readable; a batch must take less."),
@@ -31,7 +31,9 @@ def maintain(
     from endmark.maintenance import maintain as do
 
     keep_private()
-    for done in do(load(pipeline), warehouse, timedelta(days=keep_days), dry_run=dry_run):
+    spec = load(pipeline)
+    tables = warehouse_of(spec.name, warehouse)
+    for done in do(spec, tables, timedelta(days=keep_days), dry_run=dry_run):
         if as_json:
             typer.echo(json.dumps(asdict(done) | {"dry_run": dry_run}))
             continue

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from endmark.cli.options import AsJson, OpsUrl
+from endmark.cli.options import BROKER, OPS_URL, AsJson, OpsUrl, warehouse_of
 from endmark.errors import MissingPartError
 from endmark.private import keep_private
 
@@ -33,8 +33,8 @@ _TOTALS = {
 
 
 def ops(
-    ops_url: OpsUrl,
     pipeline: Annotated[str, typer.Option(help="Name of the pipeline to show.")] = "auction",
+    ops_url: OpsUrl = OPS_URL,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8080,
     known_as: Annotated[
@@ -42,7 +42,12 @@ def ops(
     ] = None,
     bootstrap: Annotated[
         str | None,
-        typer.Option(help="Kafka broker, for knobs, replays and lag.", envvar="ENDMARK_BOOTSTRAP"),
+        typer.Option(
+            "--bootstrap",
+            "--broker",
+            help="Kafka broker, for knobs, replays and lag.",
+            envvar="ENDMARK_BOOTSTRAP",
+        ),
     ] = None,
     warehouse: Annotated[
         Path | None, typer.Option(help="Directory of the Delta tables.", envvar="ENDMARK_WAREHOUSE")
@@ -56,7 +61,11 @@ def ops(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Serve health, metrics and the dashboard, and knobs and replays for holders of a write token."""
+    """Serve health, metrics and the dashboard, and knobs and replays for holders of a write token.
+
+    Without --ops-url it shows the job that `endmark run` has started in this directory, with its broker and
+    tables.
+    """
     keep_private()
     from endmark_ops.access import parse_tokens, read_tokens
     from endmark_ops.reach import Reach
@@ -71,15 +80,31 @@ def ops(
         else:
             typer.echo(f"{time.strftime('%H:%M:%S')} dashboard at {url}", err=True)
 
+    if ops_url == OPS_URL:
+        bootstrap, warehouse = bootstrap or BROKER, warehouse_of(pipeline, warehouse)
     reach = Reach(tokens, bootstrap, warehouse)
-    serve(ops_url, pipeline, port, host=host, known_as=known_as or (), reach=reach, on_ready=ready)
+    serve(
+        ops_url,
+        pipeline,
+        port,
+        host=host,
+        known_as=known_as or (),
+        reach=reach,
+        on_ready=ready,
+    )
 
 
 def status(
-    ops_url: OpsUrl,
     pipeline: Annotated[str, typer.Option(help="Name of the pipeline.")] = "auction",
+    ops_url: OpsUrl = OPS_URL,
     bootstrap: Annotated[
-        str | None, typer.Option(help="Kafka broker, to count unread records.", envvar="ENDMARK_BOOTSTRAP")
+        str | None,
+        typer.Option(
+            "--bootstrap",
+            "--broker",
+            help="Kafka broker, to count unread records.",
+            envvar="ENDMARK_BOOTSTRAP",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -88,6 +113,8 @@ def status(
     from endmark_ops.routes.status import status as status_of
     from endmark_ops.source import OpsSource, UnreadableError
 
+    if ops_url == OPS_URL:
+        bootstrap = bootstrap or BROKER
     source = OpsSource(ops_url, pipeline, partial(_ends, bootstrap))
     try:
         found = status_of(source, STALE_SECONDS)

@@ -17,10 +17,45 @@ Assignments = Annotated[
         "--set", metavar="FIELD=VALUE", help="Set a field, such as steps.matched.window=10s; may be repeated."
     ),
 ]
-Bootstrap = Annotated[str, typer.Option(help="Kafka broker, host:port.", envvar="ENDMARK_BOOTSTRAP")]
-Warehouse = Annotated[Path, typer.Option(help="Directory of the Delta tables.", envvar="ENDMARK_WAREHOUSE")]
-OpsUrl = Annotated[str, typer.Option(help="SQLAlchemy URL of the ops database.", envvar="ENDMARK_OPS_URL")]
+Bootstrap = Annotated[
+    str, typer.Option("--bootstrap", "--broker", help="Kafka broker, host:port.", envvar="ENDMARK_BOOTSTRAP")
+]
+Warehouse = Annotated[
+    Path | None,
+    typer.Option(
+        help="Directory of the Delta tables.", envvar="ENDMARK_WAREHOUSE", show_default="var/NAME/warehouse"
+    ),
+]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        help="Checkpoint directory.", envvar="ENDMARK_CHECKPOINT", show_default="var/NAME/checkpoint"
+    ),
+]
+OpsUrl = Annotated[
+    str, typer.Option(help="URL of the ops database, which pipelines may share.", envvar="ENDMARK_OPS_URL")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+
+BROKER_PORT = 9092
+BROKER = f"localhost:{BROKER_PORT}"
+HOME = Path("var")
+OPS_URL = f"sqlite:///{HOME / 'ops.db'}"
+
+
+def home_of(pipeline: str) -> Path:
+    """Return the directory of all that a pipeline of this name keeps, unless an option says otherwise."""
+    return HOME / pipeline
+
+
+def warehouse_of(pipeline: str, given: Path | None) -> Path:
+    """Return the directory of a pipeline's tables: the one that an option has given, or the default."""
+    return home_of(pipeline) / "warehouse" if given is None else given
+
+
+def checkpoint_of(pipeline: str, given: Path | None) -> Path:
+    """Return the checkpoint of a pipeline: the one that an option has given, or the default."""
+    return home_of(pipeline) / "checkpoint" if given is None else given
 
 
 class Output:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from endmark.cli.options import AsJson, Bootstrap, OpsUrl, PipelineFile
+from endmark.cli.options import BROKER, OPS_URL, AsJson, Bootstrap, OpsUrl, PipelineFile
 from endmark.pipeline.file import load
 from endmark.wire.control import Question
 
@@ -17,8 +17,8 @@ from endmark.wire.control import Question
 def why(
     pipeline: PipelineFile,
     key: Annotated[list[str], typer.Argument(help="COLUMN=VALUE, once for each column of the key.")],
-    bootstrap: Bootstrap,
-    ops_url: OpsUrl,
+    bootstrap: Bootstrap = BROKER,
+    ops_url: OpsUrl = OPS_URL,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the job's answer.")] = 30.0,
     by: Annotated[str, typer.Option(help="Who asks.", show_default="you")] = "",
     as_json: AsJson = False,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import DeltaTable, Transaction
 
 from endmark.engine.delta_log import commit_files, data_files, replace_files
 from endmark.engine.upsert import upsert
@@ -58,7 +58,7 @@ class TableLog:
 
             replace_files(self._delta, plan, data_change=True, transactions=done)
         elif not self._has(batch_id):
-            commit_files(self._delta, files, properties=CommitProperties(app_transactions=done))
+            commit_files(self._delta, files, transactions=done)
 
     def _has(self, batch_id: int) -> bool:
         self._delta.update_incremental()

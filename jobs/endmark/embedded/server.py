@@ -33,6 +33,11 @@ class Part(ABC):
         """The id of the process; `None` if the server is not started."""
         return self._process.pid if self._process else None
 
+    @property
+    def running(self) -> bool:
+        """True while the process of a started server lives."""
+        return self._process is not None and self._process.running
+
     def stop(self) -> None:
         """Shut the server down in order. Idempotent."""
         if self._process:

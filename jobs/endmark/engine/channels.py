@@ -28,6 +28,7 @@ UNPACKED_DDL = "channel string, blob binary"
 # a stream.
 ROWS = "rows"
 CLOSED_KEYS = "closed_keys"  # keys that punctuations name
+DELETED_KEYS = "deleted_keys"  # keys that deletions name, for tables of the newest rows
 PROMISES = "promises"  # all other punctuations
 MARKS = "marks"  # marks of an ordered stream
 ENDED = "ended"  # ended runs of a clustered stream

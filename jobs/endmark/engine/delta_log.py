@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -69,12 +70,11 @@ def replace_files(
     Raises:
         CommitFailedError: the commit failed, though nobody else has committed.
     """
-    # Without retries, delta-rs commits the version after the one that was read, or none.
-    properties = CommitProperties(max_commit_retries=0, app_transactions=list(transactions))
     while (planned := plan()) is not None:
         read = table.version()
         try:
-            commit_files(table, *planned, data_change=data_change, properties=properties)
+            # Without retries, delta-rs commits the version after the one that was read, or none.
+            commit_files(table, *planned, data_change=data_change, transactions=transactions, retries=0)
         except CommitFailedError:
             table.update_incremental()
             if table.version() == read:
@@ -89,21 +89,28 @@ def commit_files(
     removed: Iterable[DataFile] = (),
     *,
     data_change: bool = True,
-    properties: CommitProperties,
+    transactions: Sequence[Transaction],
+    retries: int | None = None,
 ) -> None:
     """Commit a version with some files more and some files less.
+
+    The history of the table shows the rows, files and bytes of the version as `operationMetrics`, by the
+    names that Spark's Delta uses.
 
     Args:
         table: the table.
         added: the entries of the files to add, as `write_files` returns them.
         removed: the files to remove; none for an append.
         data_change: whether the rows of the table change, too.
-        properties: the transactions and retries of the commit.
+        transactions: the transactions of the commit.
+        retries: attempts after the first one, if somebody else commits; `None` for the default of delta-rs.
 
     Raises:
         CommitFailedError: another commit conflicts with this one, or retries are used up.
     """
     now = time.time_ns() // 1_000_000
+    added, removed = list(added), list(removed)
+    properties = CommitProperties({"operationMetrics": _metrics(added, removed)}, retries, list(transactions))
     actions: list[AddAction | RemoveAction] = [
         AddAction(each["path"], each["size"], each["partition"], each["modified"], data_change, each["stats"])
         for each in added
@@ -115,3 +122,14 @@ def commit_files(
     table.create_write_transaction(
         actions, "append", table.schema(), partition_by=partitions, commit_properties=properties
     )
+
+
+def _metrics(added: Sequence[Mapping[str, Any]], removed: Sequence[DataFile]) -> dict[str, str]:
+    numbers = {
+        "numFiles": len(added),
+        "numOutputRows": sum(json.loads(file["stats"])["numRecords"] for file in added),
+        "numOutputBytes": sum(file["size"] for file in added),
+        "numRemovedFiles": len(removed),
+        "numRemovedBytes": sum(file.size for file in removed),
+    }
+    return {name: str(number) for name, number in numbers.items()}  # Spark's Delta reads texts

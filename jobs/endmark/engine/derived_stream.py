@@ -11,6 +11,7 @@ behind the rows of their batch. No row of it ever breaks a promise or is late.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,6 +25,7 @@ from endmark.engine.streams import StreamPlan, arrow_schema, microseconds
 from endmark.metrics import sample
 from endmark.operators.stream_join.announce import aligned
 from endmark.operators.stream_join.side import NEVER, SideSpec
+from endmark.pipeline.tables import step_role
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state import codec
 from endmark.state.keys import KeySpec, nulls
@@ -47,12 +49,17 @@ class DerivedStream:
         patterns: reads the patterns that close keys.
         reporters: the number of buckets of the earlier stage.
         buckets: the buckets of the next stage.
+        same_key: the places of its key's columns in the key of the earlier stage; empty if that is another
+            key. If not, keys that the earlier stage announces one by one are closed.
+        written: the channel of all results for tables and topics; `None` if none has them.
     """
 
     stream: StreamPlan
     patterns: ClosingPatterns
     reporters: int
     buckets: Buckets
+    same_key: tuple[int, ...]
+    written: str | None
 
     @classmethod
     def of(cls, stage: Stage, earlier: Stage, buckets: Buckets) -> Self:
@@ -78,20 +85,22 @@ class DerivedStream:
         )
         arriving = dict(stage.arriving(name))
         stream = StreamPlan(name, "", arriving, side.punctuated_on, columns, side)
-        return cls(stream, ClosingPatterns(equals, earlier.present_keys), len(buckets), buckets)
+        role = step_role(str(earlier.steps.end))
+        written = role if role in stage.pipeline.step_roles else None
+        patterns = ClosingPatterns(equals, earlier.present_keys)
+        return cls(stream, patterns, len(buckets), buckets, stage.same_key, written)
 
     def hand_over(
         self, label: int, output: Iterable[tuple[str, bytes | pa.RecordBatch]]
     ) -> Iterator[tuple[int, str, bytes]]:
         """Send the output of a bucket of the earlier stage to the buckets of the next one.
 
-        A result with a null in the key is dropped and counted. The keys that the earlier stage announces one
-        by one are no statements about the results of the next one.
+        A result with a null in the key is dropped and counted.
 
         Args:
             label: the label of the bucket. What only the sink needs, and what the next stage has of streams
                 of its own, goes on under this label.
-            output: the output of the bucket. Results are record batches.
+            output: the output of the bucket. Results and closed keys are record batches.
 
         Yields:
             Packed rows: the label of a bucket of the next stage, the channel and the blob.
@@ -99,26 +108,44 @@ class DerivedStream:
         Raises:
             AssertionError: the bucket has made no report.
         """
-        name, key, reported, dropped = self.stream.name, self.stream.side.key, False, 0
+        reported, counts = False, Counter[str]()
         for channel, blob in output:
             if isinstance(blob, pa.RecordBatch):
-                null = nulls(blob, list(key.columns))
-                dropped += int(null.sum())
-                rows = blob.filter(pa.array(~null)) if null.any() else blob
-                for bucket, share in self.buckets.by_key(rows, key):
-                    yield bucket, stream_channel(channels.ROWS, name), codec.encode(share)
+                closes = channel == channels.CLOSED_KEYS
+                yield from self._closing(blob) if closes else self._results(label, blob, counts)
             elif channel == channels.REPORT:
                 reported, report = True, json.loads(blob)
                 told = self.patterns.narrowed(report) | {"progress": report["progress"]}
                 for bucket in self.buckets.labels:
                     yield bucket, channel, json.dumps(told | {"to": bucket}).encode()
-            elif channel != channels.ANNOUNCED:
+            else:
                 yield label, channel, blob
         if not reported:
             raise AssertionError(f"bucket {label} has made no report for the next stage")
-        if dropped:
-            samples = {sample("join_null_key_rows_total", stream=name): dropped}
-            yield label, channels.METRICS, json.dumps({"samples": samples}).encode()
+        if counts:
+            yield label, channels.METRICS, json.dumps({"samples": counts}).encode()
+
+    def _results(
+        self, label: int, rows: pa.RecordBatch, counts: Counter[str]
+    ) -> Iterator[tuple[int, str, bytes]]:
+        """Send results to their buckets of the next stage, and to their table; `counts` collects metrics."""
+        name, key = self.stream.name, self.stream.side.key
+        if self.written is not None:
+            if self.written == step_role(name):  # otherwise the row steps behind the join count them
+                counts[sample("step_rows_total", step=name)] += rows.num_rows
+            yield label, self.written, codec.encode(rows)
+        null = nulls(rows, list(key.columns))
+        if null.any():
+            counts[sample("join_null_key_rows_total", stream=name)] += int(null.sum())
+            rows = rows.filter(pa.array(~null))
+        for bucket, share in self.buckets.by_key(rows, key):
+            yield bucket, stream_channel(channels.ROWS, name), codec.encode(share)
+
+    def _closing(self, announced: pa.RecordBatch) -> Iterator[tuple[int, str, bytes]]:
+        """Send keys that the earlier stage announces one by one. They close nothing if the key is another."""
+        if self.same_key:
+            for bucket, keys in self._shares([announced.column(place) for place in self.same_key]):
+                yield bucket, stream_channel(channels.CLOSED_KEYS, self.stream.name), codec.encode(keys)
 
     def with_reports(self, batch: StreamBatch, written: Iterable[bytes]) -> StreamBatch:
         """Return a batch of the derived stream with the promises and the progress that reports make.
@@ -136,10 +163,13 @@ class DerivedStream:
                 f"{len(reports)} of {self.reporters} buckets have reported on {self.stream.name}"
             )
         promises, named = self._promises(aligned(reports))
+        closed = [self._closed_keys(named, reports[0]["to"]), batch.closed_keys]
         reached = min(report["progress"] for report in reports)
         return replace(
             batch,
-            closed_keys=self._closed_keys(named, reports[0]["to"]),
+            closed_keys=codec.concat(there)
+            if (there := [keys for keys in closed if keys is not None])
+            else None,
             promises=promises,
             key_promises=self.stream.side.codec.on_key(promises),
             newest={} if reached == NEVER else {0: reached},
@@ -166,7 +196,11 @@ class DerivedStream:
         side = self.stream.side
         kinds = pa.schema([side.schema.field(name) for name in side.key.columns])
         keys = pa.RecordBatch.from_pylist(named, kinds)
-        nothing = pa.array([0] * keys.num_rows, pa.int64())
-        shared = side.key.shared
-        table = pa.record_batch([*keys.columns, nothing, nothing], [*shared.columns, "partition", "offset"])
-        return next((share for bucket, share in self.buckets.by_key(table, shared) if bucket == label), None)
+        return next((share for bucket, share in self._shares(keys.columns) if bucket == label), None)
+
+    def _shares(self, keys: list[pa.Array]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the closed keys of each bucket, given the columns of keys."""
+        shared = self.stream.side.key.shared
+        nothing = pa.array([0] * len(keys[0]), pa.int64())
+        table = pa.record_batch([*keys, nothing, nothing], [*shared.columns, "partition", "offset"])
+        return self.buckets.by_key(table, shared)

@@ -60,13 +60,14 @@ class StreamPlan:
         topic: its topic; empty for one that is not read from a topic.
         columns: the types of its columns behind its row steps, by name. Those of a derived stream have their
             names in results.
-        punctuated_on: the columns that its punctuations may restrict.
+        punctuated_on: the columns that its punctuations may restrict. Without any, deletions close no key.
         on: the columns of the key.
         side: the stream as an input of the join.
         parser: makes the parser of its records; `None` for a frame.
         keeps_value: whether rows keep the value of their Kafka record.
         closing: its closing rule; `None` without one.
         heartbeat_on: the column that its heartbeats restrict; `None` without heartbeats.
+        removes_rows: whether a deletion removes the row of its key from a table of the newest rows.
         steps: its row steps, in order.
     """
 
@@ -80,6 +81,7 @@ class StreamPlan:
     keeps_value: bool = False
     closing: ClosingPlan | None = None
     heartbeat_on: str | None = None
+    removes_rows: bool = False
     steps: tuple[RowStep, ...] = ()
 
 
@@ -136,11 +138,12 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             columns=pipeline.stream_columns(name),
             punctuated_on=stream.punctuated_on,
             on=stage.key,
-            parser=partial(FORMATS[stream.format].parser, stream, name, named),
+            parser=partial(FORMATS[stream.format].parser, stream, name, named, pipeline.deleted_on(name)),
             side=side,
             keeps_value=any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(name)),
             closing=closing(pipeline, name),
             heartbeat_on=stream.heartbeat_on,
+            removes_rows=pipeline.removes_rows(name),
             steps=pipeline.row_steps_of(name),
         )
     return plans
@@ -206,8 +209,7 @@ def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
     """Return the arguments of a measure that describe its input column."""
     if measure.column is None:
         return {"column": None}
-    given = pipeline.stream_of(pipeline.resolved(measure.column)[0])
-    stream = pipeline.stage_of(given).timed_by(given)
+    stream = pipeline.timed_by(pipeline.resolved(measure.column)[0])
     place = (f"{stream}_{name}" for name in (pipeline.streams[stream].event_time.column, *COORDINATES))
     return {
         "column": pipeline.result_column(measure.column),

@@ -40,6 +40,8 @@ class StreamBatch:
         bystanders: rows that are not joined, but are checked for violations like the others.
         closed_keys: keys that punctuations name, with their code, `partition` and `offset`. If rows close
             keys, too, it has the column `by_row`.
+        deleted_keys: keys that deletions name, with their code, `partition` and `offset`. Closed ones are in
+            `closed_keys`, too.
         promises: all other punctuations, each with its origin.
         key_promises: the promises that restrict columns of the key alone, by the shared names.
         newest: the newest event time of each partition in microseconds, over all buckets. A heartbeat counts
@@ -55,6 +57,7 @@ class StreamBatch:
     rows: pa.RecordBatch | None = None
     bystanders: pa.RecordBatch | None = None
     closed_keys: pa.RecordBatch | None = None
+    deleted_keys: pa.RecordBatch | None = None
     promises: Sequence[Punctuation] = ()
     key_promises: Sequence[Punctuation] = ()
     newest: Mapping[int, int] = field(default_factory=dict)

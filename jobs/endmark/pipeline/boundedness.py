@@ -414,9 +414,7 @@ def _groups_alone(side: _Input) -> State:
 
 def _all_groups(pipeline: Pipeline, inputs: list[_Input]) -> State:
     """Return the groups of a pipeline. If a table has their rows so far, they need not be closed."""
-    if len(pipeline.stages) > 1:
-        found = State("groups", "groups")  # a further stage announces nothing, so they stay open
-    elif pipeline.regroups:
+    if pipeline.regroups:
         closers = pipeline.group_closers.items()
         bounds = [Bound((stream,), (_PUNCTUATIONS,), columns) for stream, columns in closers]
         found = State("groups", "groups", tuple(bounds))

@@ -8,6 +8,7 @@ from endmark.domain import Domain
 from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline.asked import asked
 from endmark.pipeline.fields import require_column, require_key_column, require_name
+from endmark.pipeline.measures import FUNCTIONS
 from endmark.pipeline.tables import RESERVED, is_latest_role, require_layout
 from endmark.pipeline.upserted_rows import require_replaceable
 from endmark.pipeline.written_steps import require_written
@@ -130,6 +131,11 @@ def _check_relations(pipeline: Pipeline) -> None:
     for name in pipeline.relations:
         if name in pipeline.streams:
             raise ValueError(f"relations.{name}: a stream has this name, too; rename one of them")
+        if any(name == stage.steps.join and stage.steps.behind for stage in pipeline.stages):
+            raise ValueError(
+                f"relations.{name}: a join has this name, too, and columns that row steps behind it derive; "
+                "rename one of them"
+            )
         if name not in looked_up:
             raise ValueError(f"relations.{name}: no lookup asks it; leave it out")
         if looked_up.count(name) > 1:
@@ -252,9 +258,7 @@ def _check_aggregate(pipeline: Pipeline, aggregate: Aggregate, field: str) -> No
         _check_group_column(pipeline, reference, f"{field}.by")
     if len(pipeline.group_key) < len(aggregate.by):
         raise ValueError(f"{field}.by: {_listed(aggregate.by)} name a column twice; leave one out")
-    if len(pipeline.stages) > 1:
-        _check_behind_stages(pipeline, field)
-    elif pipeline.regroups:
+    if pipeline.regroups:
         _check_regrouping(pipeline, aggregate, field)
     elif not pipeline.running_columns():
         _check_closing(pipeline, field)
@@ -270,23 +274,10 @@ def _check_group_column(pipeline: Pipeline, reference: str, field: str) -> None:
     require_key_column(pipeline.origins[origin], column, field)
 
 
-def _check_behind_stages(pipeline: Pipeline, field: str) -> None:
-    """Check groups behind a further stage, which announces nothing that could make them final."""
-    step = pipeline.flow.aggregate
-    final = pipeline.laid_out.get("groups")
-    if final is None and pipeline.running_columns():
-        return
-    place = field if final is None else f"tables.{pipeline.directories['groups']}.mode"
-    raise ValueError(
-        f"{place}: groups behind {pipeline.last_stage.derived}, whose rows go on into another stage, are "
-        f"never final; write the groups so far: tables.{step}: {{from: {step}, mode: upsert}}"
-    )
-
-
 def _check_regrouping(pipeline: Pipeline, aggregate: Aggregate, field: str) -> None:
     """Check groups by other columns than the join key."""
     named = {column for origin, column in pipeline.group_origins() if origin not in pipeline.relations}
-    if named >= set(pipeline.key) and any(map(pipeline.closes_keys, pipeline.sides)):
+    if named >= set(pipeline.key) and _closes_keys(pipeline.last_stage):
         whose = "key" if pipeline.join is None else "join key"
         raise ValueError(
             f"{field}.by: {_listed(aggregate.by)} has more columns than the {whose} "
@@ -295,7 +286,11 @@ def _check_regrouping(pipeline: Pipeline, aggregate: Aggregate, field: str) -> N
         )
     if pipeline.group_closers or pipeline.running_columns():
         return
-    able = [(origin, column) for origin, column in pipeline.group_origins() if origin in pipeline.streams]
+    able = [
+        (origin, column)
+        for origin, column in pipeline.group_origins()
+        if origin in pipeline.last_stage.inputs and origin in pipeline.streams
+    ]
     mends = [f"set streams.{origin}.punctuated_on: [{column}]" for origin, column in able[:1]]
     mends.append(
         f"write the groups so far: tables.{pipeline.flow.aggregate}: "
@@ -309,7 +304,7 @@ def _check_regrouping(pipeline: Pipeline, aggregate: Aggregate, field: str) -> N
 
 def _check_closing(pipeline: Pipeline, field: str) -> None:
     """Check that groups by the join key are closed."""
-    if not any(pipeline.closes_keys(side) for side in pipeline.sides):
+    if not _closes_keys(pipeline.last_stage):
         raise ValueError(
             f"{field}.by: no stream is punctuated on {_listed(pipeline.key)}, so no group would ever "
             f"close; set streams.<name>.punctuated_on: [{', '.join(pipeline.key)}]"
@@ -320,6 +315,10 @@ def _check_closing(pipeline: Pipeline, field: str) -> None:
             f"{field}: preset {pipeline.join.preset} announces no key, so no group would ever close; "
             f"leave it out, or choose steps.{pipeline.flow.join}.preset: {', '.join(able)}"
         )
+
+
+def _closes_keys(stage: Stage) -> bool:
+    return any(map(stage.closes_keys, stage.inputs))
 
 
 def _require_column(pipeline: Pipeline, reference: str, field: str) -> tuple[str, str]:
@@ -339,11 +338,21 @@ def _require_column(pipeline: Pipeline, reference: str, field: str) -> tuple[str
 
 
 def _check_measure(pipeline: Pipeline, field: str, measure: Measure, reference: str) -> None:
-    _require_column(pipeline, reference, field)
+    origin, _ = _require_column(pipeline, reference, field)
     try:
         measure.kind(pipeline.type_of(reference))
     except ValueError as error:
         raise ValueError(f"{field}: {error}") from error
+    stage = next((stage for stage in pipeline.stages if stage.steps.join == origin), None)
+    if (
+        stage is not None
+        and FUNCTIONS[measure.function].by_place
+        and stage.inputs[0] not in stage.present_inputs
+    ):
+        raise ValueError(
+            f"{field}: {measure.function} goes by the event time of {stage.inputs[0]}, which results of "
+            f"{origin} may lack; write min or max, or another {stage.place}.type"
+        )
 
 
 def _check_names(pipeline: Pipeline) -> None:

@@ -198,12 +198,12 @@ AnyNames = Annotated[
 Names = Annotated[AnyNames, Field(min_length=1)]
 # A column, alone or behind the name of the stream or relation that it comes from.
 Reference = Annotated[str, AfterValidator(_reference)]
-References = Annotated[
+AnyReferences = Annotated[
     tuple[Reference, ...],
     BeforeValidator(_listed, json_schema_input_type=str | list[str]),
     AfterValidator(_all_different),
-    Field(min_length=1),
 ]
+References = Annotated[AnyReferences, Field(min_length=1)]
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
 Duration = Annotated[
     timedelta,

@@ -81,7 +81,7 @@ def load(path: Path, environment: dict[str, str] | None = None, assignments: Seq
         pipeline = Pipeline.model_validate(_fill_values(text.document, environment, text))
         require_bounded(pipeline)
     except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
+        raise ConfigError(f"{path}: {_problem(text, (), str(error), _named(str(error)))}") from error
     except ValidationError as error:
         raise ConfigError(f"{path}: {_explain(error, text)}") from error
     return pipeline
@@ -95,11 +95,16 @@ def _explain(error: ValidationError, text: PipelineText) -> str:
         message = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":
             message = f"unknown field{_meant(parts)}"
-        named = _FIELD.match(message)  # a check across fields begins its message with the field that is wrong
-        lines.append(_problem(text, parts, message, [*parts, *(named[1].split(".") if named else ())]))
+        lines.append(_problem(text, parts, message, [*parts, *_named(message)]))
     if (more := len(lines) - _MOST_PROBLEMS) > 0:
         lines[_MOST_PROBLEMS:] = [f"and {more:,} more"]
     return "; ".join(lines)
+
+
+def _named(message: str) -> list[str]:
+    """Return the field with which the message of a check across fields begins; empty without one."""
+    named = _FIELD.match(message)
+    return named[1].split(".") if named else []
 
 
 def _problem(

@@ -8,9 +8,10 @@ form a line: the results of a stage are rows of the next one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from endmark.pipeline.steps import AggregateStep, JoinStep, RowStep
+from endmark.pipeline.steps import AggregateStep, JoinStep, LookupStep, RowStep
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -29,10 +30,17 @@ class StageSteps:
         paths: the steps of each input, in order: row steps, then lookups. An input is a stream, or the join
             of the stage before. Inputs are in the order of the join's.
         join: the join; `None` without one.
+        behind: the row steps behind the join, in order.
     """
 
     paths: Mapping[str, tuple[str, ...]]
     join: str | None
+    behind: tuple[str, ...] = ()
+
+    @property
+    def end(self) -> str | None:
+        """The join, or the last row step behind it; `None` without a join."""
+        return self.behind[-1] if self.behind else self.join
 
 
 @dataclass(frozen=True)
@@ -42,8 +50,8 @@ class Flow:
     Args:
         stages: the steps of each stage, in order. The last one makes the results.
         aggregate: the aggregate; `None` without one.
-        results: the stream or step whose rows are the results: the last join, or the end of the one input
-            of a stage without a join.
+        results: the stream or step whose rows are the results: the last join, or the last row step behind
+            it, or the end of the one input of a stage without a join.
     """
 
     stages: tuple[StageSteps, ...]
@@ -61,6 +69,11 @@ class Flow:
         return self.stages[-1].join
 
     @property
+    def ends(self) -> tuple[str, ...]:
+        """The end of each stage with a join, in order."""
+        return tuple(stage.end for stage in self.stages if stage.end is not None)
+
+    @property
     def last(self) -> str:
         """The last step, or the stream of a pipeline without steps."""
         return self.aggregate or self.results
@@ -71,12 +84,20 @@ class Flow:
         Raises:
             KeyError: the step is no such step.
         """
-        joins = {stage.join for stage in self.stages}
-        for stream, path in self.paths.items():
+        for stream, path in self._before_joins.items():
             way = (stream, *path)
-            if stream not in joins and name in way:
+            if name in way:
                 return stream, way[1 : way.index(name) + 1]
         raise KeyError(name)
+
+    def stands_before_joins(self, name: str) -> bool:
+        """Return whether the rows of a stream or step have gone through no join."""
+        return any(name in (stream, *path) for stream, path in self._before_joins.items())
+
+    @property
+    def _before_joins(self) -> dict[str, tuple[str, ...]]:
+        joins = {stage.join for stage in self.stages}
+        return {stream: path for stream, path in self.paths.items() if stream not in joins}
 
 
 def flow_of(streams: Collection[str], steps: Mapping[str, Step]) -> Flow:
@@ -103,19 +124,38 @@ def flow_of(streams: Collection[str], steps: Mapping[str, Step]) -> Flow:
 
 def _stages(streams: Collection[str], steps: Mapping[str, Step], results: str) -> tuple[StageSteps, ...]:
     """Return the steps of the stages that make the rows of a stream or step."""
-    top = steps.get(results)
-    paths, earlier = {}, list[str]()
+    join, behind = _join_of(steps, results)
+    top = steps.get(join)
+    paths, earlier = {}, dict[str, str]()
     for given in top.inputs if isinstance(top, JoinStep) else (results,):
         name, path = _path(streams, steps, given)
+        if name in steps:
+            direct = list(takewhile(lambda each: isinstance(steps[each], RowStep), path))
+            earlier[name] = direct[-1] if direct else name
+            path = path[len(direct) :]
         paths[name] = path
-        earlier += [name] if name in steps else []
     if len(earlier) > 1:
         raise ValueError(
-            f"steps.{results}.join: {' and '.join(earlier)} are joins, and one input at most has the rows of "
+            f"steps.{join}.join: {' and '.join(earlier)} are joins, and one input at most has the rows of "
             f"a join, since stages form a line; join their streams one after the other"
         )
-    before = _stages(streams, steps, earlier[0]) if earlier else ()
-    return (*before, StageSteps(paths, results if isinstance(top, JoinStep) else None))
+    before = _stages(streams, steps, *earlier.values()) if earlier else ()
+    return (
+        *before,
+        StageSteps(paths, join, behind) if isinstance(top, JoinStep) else StageSteps(paths, None),
+    )
+
+
+def _join_of(steps: Mapping[str, Step], name: str) -> tuple[str, tuple[str, ...]]:
+    """Return the join of which a step has the rows, and the row steps between them up to this step.
+
+    If there is none, it is the step itself.
+    """
+    behind, at = list[str](), name
+    while isinstance(step := steps.get(at), RowStep):
+        behind.append(at)
+        at = step.source
+    return (at, tuple(reversed(behind))) if isinstance(step, JoinStep) else (name, ())
 
 
 def _require_known(streams: Collection[str], steps: Mapping[str, Step]) -> None:
@@ -175,10 +215,10 @@ def _path(streams: Collection[str], steps: Mapping[str, Step], name: str) -> tup
     while name not in streams:
         step = steps[name]
         behind = steps[path[-1]] if path else None
-        if isinstance(behind, RowStep) and not isinstance(step, RowStep):
+        if isinstance(behind, RowStep) and isinstance(step, LookupStep):
             raise ValueError(
-                f"steps.{path[-1]}.from: {name} is no row step; row steps stand before lookups and joins, so "
-                "let this step take the rows of a stream"
+                f"steps.{path[-1]}.from: {name} is a lookup; row steps stand before lookups or behind a "
+                "join, so let this step take the rows of a stream or of a join"
             )
         if isinstance(step, AggregateStep):
             raise ValueError(

@@ -17,20 +17,23 @@ class Format:
 
     Args:
         doc: one sentence that describes a record, for the schema of pipeline files.
-        parser: makes the parser of a stream, given the stream, its name, and the columns of the join key.
+        parser: makes the parser of a stream, given the stream, its name, the columns of the join key, and the
+            columns that a deletion names.
         own_fields: the fields of a stream that only this format reads, each with the reason why other
             formats refuse it.
         heartbeats: whether a punctuation may be a heartbeat, on the column of event time.
+        deletions: whether a record may be the deletion of a row.
     """
 
     doc: str
-    parser: Callable[[Stream, str, Sequence[str]], Parser]
+    parser: Callable[[Stream, str, Sequence[str], Sequence[str]], Parser]
     own_fields: Mapping[str, str] = field(default_factory=dict)
     heartbeats: bool = True
+    deletions: bool = False
 
 
 # A parser is imported when it is made, since a pipeline file is checked without Arrow.
-def _json(stream: Stream, name: str, key: Sequence[str]) -> Parser:
+def _json(stream: Stream, name: str, key: Sequence[str], _: Sequence[str]) -> Parser:
     from endmark.wire.json_records import JsonParser
 
     return JsonParser(
@@ -43,7 +46,7 @@ def _json(stream: Stream, name: str, key: Sequence[str]) -> Parser:
     )
 
 
-def _xml(stream: Stream, name: str, key: Sequence[str]) -> Parser:
+def _xml(stream: Stream, name: str, key: Sequence[str], _: Sequence[str]) -> Parser:
     from endmark.wire.xml_records import XmlParser
 
     return XmlParser(
@@ -57,13 +60,11 @@ def _xml(stream: Stream, name: str, key: Sequence[str]) -> Parser:
     )
 
 
-def _debezium(stream: Stream, name: str, key: Sequence[str]) -> Parser:
+def _debezium(stream: Stream, name: str, key: Sequence[str], deleted_on: Sequence[str]) -> Parser:
     from endmark.wire.debezium import DebeziumParser
 
     updates, ignoring = stream.updates == "rows", stream.extra == "ignore"
-    return DebeziumParser(
-        stream.columns, stream.punctuated_on, name, key=key, updates=updates, ignoring=ignoring
-    )
+    return DebeziumParser(stream.columns, deleted_on, name, key=key, updates=updates, ignoring=ignoring)
 
 
 FORMATS = {
@@ -81,5 +82,6 @@ FORMATS = {
         _debezium,
         {"updates": "only `format: debezium` has updates"},
         heartbeats=False,
+        deletions=True,
     ),
 }

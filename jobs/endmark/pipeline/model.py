@@ -11,6 +11,7 @@ from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Pinned
 from endmark.pipeline.checks import require_sound
 from endmark.pipeline.fields import Model, Name, require_name
 from endmark.pipeline.flow import Flow, flow_of
+from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.row_steps import checked
 from endmark.pipeline.sources import Relation, Stream
 from endmark.pipeline.stage import Stage
@@ -97,7 +98,7 @@ class Pipeline(Model):
         require_name({**self.steps, **self.streams}, source, field, "steps or streams")
         if source == flow.aggregate:
             return "groups" if table.mode == "append" else "running"
-        if table.mode == "upsert" and source != flow.join:
+        if table.mode == "upsert" and flow.stands_before_joins(source):
             return latest_role(source)
         if table.mode != "append":
             raise ValueError(
@@ -153,6 +154,13 @@ class Pipeline(Model):
         """Return the stage that takes the rows of a stream or of an earlier join."""
         return next(stage for stage in self.stages if given in stage.inputs)
 
+    def stage_with(self, step: str) -> Stage:
+        """Return the stage whose rows a step makes, or has on their way to the join."""
+        if step in self.flow.ends:
+            return next(stage for stage in self.stages if stage.steps.end == step)
+        stream, _ = self.flow.way_to(step)
+        return self.stage_of(stream)
+
     @property
     def laid_out(self) -> dict[str, Table]:
         """The tables of steps by the kind of their rows: first those of the last steps."""
@@ -185,6 +193,24 @@ class Pipeline(Model):
             return tuple(self.group_key)
         stream, _ = self.flow.way_to(step_of(role))
         return tuple(f"{stream}_{column}" for column in table.key)
+
+    def deleted_on(self, stream: str) -> tuple[str, ...]:
+        """Return the columns that a deletion in a change stream names; none if it has no effect.
+
+        Under `punctuated_on` it closes the key that these columns have. Otherwise it can only remove a row
+        from a table of the newest rows.
+        """
+        declared = self.streams[stream]
+        if not FORMATS[declared.format].deletions:
+            return ()
+        return declared.punctuated_on or (self.stage_of(stream).key if self.removes_rows(stream) else ())
+
+    def removes_rows(self, stream: str) -> bool:
+        """Return whether a deletion in a change stream removes a row from a table of the newest rows."""
+        roles = filter(is_latest_role, self.laid_out)
+        return FORMATS[self.streams[stream].format].deletions and any(
+            self.flow.way_to(step_of(role))[0] == stream for role in roles
+        )
 
     @property
     def shows_results(self) -> bool:
@@ -315,12 +341,26 @@ class Pipeline(Model):
         """The streams whose patterns close groups by another key than the join's.
 
         Each has the columns of the group key that its patterns restrict. They do not match results without a
-        row of the stream, so there must be none, or only one group of them.
+        row of the stream, so there must be none, or only one group of them. Of the streams of a stage before,
+        only patterns on the key of the last join come so far.
         """
-        if not self.last_stage.announces:
+        stage = self.last_stage
+        if not stage.announces:
             return {}
         columns, found = self.group_origins(), {}
+        named = {column for origin, column in columns if origin in self.present and column in self.key}
+        for stream, closing in stage.closers.items() if stage.derived in stage.shown_inputs else ():
+            restricted = tuple(
+                column
+                for column in closing
+                if (stream, column) in columns or stage.key_name(f"{stream}_{column}") in named
+            )
+            alone = all(origin in stage.before[-1].shown for origin, _ in columns)
+            if restricted and (stage.derived in stage.present_inputs or alone):
+                found[stream] = restricted
         for stream in self.shown:
+            if stream not in stage.inputs:
+                continue
             declared = self.streams[stream]
             alike = set(self.present) if stream in self.present else {stream}
             own = {
@@ -361,9 +401,9 @@ class Pipeline(Model):
         return dict(self.stage_of(stream).columns_of(stream))
 
     def _behind(self, name: str) -> list[tuple[str, ColumnType]]:
-        """Return the columns of the rows of a stream or of a step in front of its join."""
-        stream, _ = self.flow.way_to(name)
-        return self.stage_of(stream).columns_behind(name)
+        """Return the columns of the rows of a stream or of a step in front of the results."""
+        stage = self.stage_with(name)
+        return stage.columns if name == stage.steps.end else stage.columns_behind(name)
 
     def pair_columns(self) -> dict[str, ColumnType]:
         """Return the columns that the `where` of the last join may name: those of its inputs, in order."""
@@ -447,5 +487,28 @@ class Pipeline(Model):
 
     @property
     def origins(self) -> dict[str, dict[str, ColumnType]]:
-        streams = {name: self.stream_columns(name) for name in self.streams}
-        return streams | {name: relation.columns for name, relation in self.relations.items()}
+        """The columns that results may have, by the stream, relation or join that they come from."""
+        found = {name: self.stream_columns(name) for name in self.streams}
+        found |= {name: dict(relation.columns) for name, relation in self.relations.items()}
+        found |= {
+            str(stage.steps.join): derived for stage in self.stages if (derived := stage.derived_columns)
+        }
+        lost = {column for stage in self.stages for column in stage.lost}
+        if not lost:
+            return found
+        return {
+            origin: {name: kind for name, kind in columns.items() if self._asked(origin, name) not in lost}
+            for origin, columns in found.items()
+        }
+
+    def timed_by(self, origin: str) -> str:
+        """Return the stream whose event time and coordinates are those of rows from a stream or relation.
+
+        Args:
+            origin: a stream, a relation, or a join for the columns that row steps behind it derive.
+        """
+        for stage in self.stages:
+            if origin == stage.steps.join:
+                return stage.timed_by(stage.inputs[0])
+        given = self.stream_of(origin)
+        return self.stage_of(given).timed_by(given)

@@ -96,9 +96,9 @@ class Stream(Model):
     out.
 
     With `format: debezium` each snapshot row and each inserted row of the captured table is a row. An update
-    is a row under `updates: rows`, and a dead letter otherwise. A deletion is a punctuation on
-    `punctuated_on`, which is the table's primary key. It removes the row of its key from a table of
-    `mode: upsert`.
+    is a row under `updates: rows`, and a dead letter otherwise. A deletion removes the row of
+    its key from a table of `mode: upsert`. It closes the key only under `punctuated_on`, which then is the
+    table's primary key: leave it out if a deleted key may be inserted again.
 
     Punctuations restrict columns of `punctuated_on`, which may be any columns of the stream. A stream without
     `punctuated_on` takes no punctuations but heartbeats. Punctuations close keys if `punctuated_on` has the

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from endmark.operators.stream_join.presets import PRESETS, Propagation
+from endmark.pipeline.result_steps import SteppedResults, stepped_results
 from endmark.pipeline.sources import COORDINATES
-from endmark.pipeline.steps import JoinStep, LookupStep
+from endmark.pipeline.steps import JoinStep, LookupStep, RowStep
 from endmark.types import ColumnType, JoinType
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from endmark.pipeline.flow import StageSteps
     from endmark.pipeline.model import Pipeline
     from endmark.pipeline.steps import Lookup
+    from endmark.row_steps import RowStep as CheckedRowStep
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,6 +220,27 @@ class Stage:
         return f"{found[0]}_{name}"
 
     @property
+    def same_key(self) -> tuple[int, ...]:
+        """The places of the key's columns in the key of the stage before; empty if that is another key."""
+        if self.earlier is None or self.derived is None:
+            return ()
+        before = self.earlier.key_columns(self.earlier.inputs[0])
+        own = self.key_columns(self.derived)
+        return tuple(map(before.index, own)) if set(own) == set(before) else ()
+
+    def key_name(self, column: str) -> str | None:
+        """Return the column of the key that a column of a derived stream always equals; `None` without one.
+
+        Args:
+            column: the column, by its name in results.
+        """
+        if self.earlier is None or self.derived is None:
+            return None
+        equal = self.earlier.equal_columns(column)
+        own = zip(self.key, self.key_columns(self.derived), strict=True)
+        return next((name for name, key_column in own if key_column in equal), None)
+
+    @property
     def present_keys(self) -> frozenset[str]:
         """The columns of the key that are null in no result, by their names there."""
         return frozenset(column for given in self.present_inputs for column in self.key_columns(given))
@@ -234,11 +257,12 @@ class Stage:
 
     def equal_columns(self, column: str) -> list[str]:
         """Return the columns of results that equal a column in every result, with itself."""
+        alike = [column] if self.earlier is None else self.earlier.equal_columns(column)
         for place in range(len(self.key)):
             same = [self.key_columns(given)[place] for given in self.present_inputs]
-            if column in same:
-                return same
-        return [column]
+            if not set(alike).isdisjoint(same):
+                return list(dict.fromkeys([*alike, *same]))
+        return alike
 
     def arriving(self, given: str) -> list[tuple[str, ColumnType]]:
         """Return the columns of an input's rows before its lookups, named as in results.
@@ -281,8 +305,56 @@ class Stage:
 
     @property
     def columns(self) -> list[tuple[str, ColumnType]]:
-        """The columns of results. A name may stand twice."""
+        """The columns of results, behind the row steps of the join. A name may stand twice."""
+        return list(self._stepped.columns)
+
+    @property
+    def joined_columns(self) -> list[tuple[str, ColumnType]]:
+        """The columns of results in front of the row steps of the join. A name may stand twice."""
         return [column for given in self.shown_inputs for column in self.columns_of(given)]
+
+    @property
+    def row_steps(self) -> tuple[CheckedRowStep, ...]:
+        """The row steps behind the join, over columns named as in results.
+
+        Raises:
+            ConfigError: one of them is wrong.
+        """
+        return self._stepped.steps
+
+    @property
+    def derived_columns(self) -> dict[str, ColumnType]:
+        """The columns that row steps behind the join derive and keep. They come from the join."""
+        return dict(self._stepped.origins.get(str(self.steps.join), {})) if self.steps.behind else {}
+
+    @property
+    def _stepped(self) -> SteppedResults:
+        steps = ((name, self.pipeline.steps[name]) for name in self.steps.behind)
+        rows = {name: step for name, step in steps if isinstance(step, RowStep)}
+        origins = self._origins(self.shown_inputs)
+        return stepped_results(
+            str(self.steps.join),
+            () if self.join is None else self.join.on,
+            self.joined_columns,
+            origins,
+            rows,
+            self._staying if rows else {},
+        )
+
+    @property
+    def _staying(self) -> dict[str, str]:
+        """Why row steps behind the join cannot lose a column, by its name in results."""
+        found: dict[str, str] = {}
+        for stream in self.shown:
+            declared = self.pipeline.streams[stream]
+            rule = declared.closes.on if declared.closes else ()
+            found |= {f"{stream}_{name}": f"in streams.{stream}.closes.on" for name in rule}
+            punctuated = f"in streams.{stream}.punctuated_on"
+            found |= {f"{stream}_{name}": punctuated for name in declared.punctuated_on}
+            found[f"{stream}_{declared.event_time.column}"] = "an event time"
+        for given in self.shown_inputs:
+            found |= dict.fromkeys(self.key_columns(given), f"in {self.key_place[0]}")
+        return found
 
     @property
     def pair_columns(self) -> dict[str, ColumnType]:
@@ -297,8 +369,18 @@ class Stage:
 
     @property
     def origins(self) -> dict[str, dict[str, ColumnType]]:
-        """The columns of results, by the stream or relation that they come from."""
-        return self._origins(self.shown_inputs)
+        """The columns of results, by the stream, relation or join that they come from."""
+        return {origin: dict(columns) for origin, columns in self._stepped.origins.items()}
+
+    @property
+    def lost(self) -> set[tuple[str, str]]:
+        """The columns that row steps behind the join lose, each with its origin."""
+        before, behind = self._origins(self.shown_inputs), self.origins
+        return {
+            (origin, column)
+            for origin, columns in before.items()
+            for column in columns.keys() - behind[origin].keys()
+        }
 
     @property
     def hidden(self) -> dict[str, dict[str, ColumnType]]:
@@ -315,9 +397,7 @@ class Stage:
 
     @property
     def announces(self) -> bool:
-        """True if patterns are announced: by the first stage, unless its preset announces keys alone."""
-        if self.earlier is not None:
-            return False
+        """True if patterns are announced, unless the preset announces keys alone."""
         return self.join is None or PRESETS[self.join.preset].propagate is Propagation.EARLY
 
     def closes_keys(self, given: str) -> bool:
@@ -337,15 +417,15 @@ class Stage:
         """
         if self.earlier is None or not self.earlier.announces or self.derived is None:
             return {}
-        key, found = set(self.key_columns(self.derived)), {}
+        found = {}
         for stream in self.earlier.shown:
             declared = self.pipeline.streams[stream]
             own = {
-                column
-                for column in declared.promised_on
-                if key & set(self.earlier.equal_columns(f"{stream}_{column}"))
+                column for column in declared.promised_on if self.key_name(f"{stream}_{column}") is not None
             }
             restricted = tuple(column for column in declared.punctuated_on if column in own)
+            if self.same_key and stream in self.earlier.inputs and self.earlier.closes_keys(stream):
+                restricted = self.earlier.key
             if declared.closes and set(declared.closes.on) <= own:
                 restricted = restricted or declared.closes.on
             if restricted:

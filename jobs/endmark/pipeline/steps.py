@@ -13,6 +13,7 @@ from endmark.operators.stream_join.presets import GOALS, Goal, Policy, Preset, p
 from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Knob, Pinned
 from endmark.pipeline.fields import (
     AnyNames,
+    AnyReferences,
     Attempts,
     Cadence,
     Count,
@@ -384,21 +385,25 @@ class Deduplicate(Model):
 
 
 class RowStep(Model):
-    """A step that filters the rows of a stream, derives columns, chooses columns and drops duplicates.
+    """A step that filters the rows of a stream or join, derives and chooses columns, and drops duplicates.
 
     It applies its parts in this order: `where`, `derive`, `select` or `drop`, then `deduplicate`. `where` is
     an SQL condition; rows of which it is not true are filtered. `derive` has an SQL expression for each
     derived column. `select` names the columns to keep, `drop` those to lose. The event time, and columns on
     which the stream promises something, stay. A row on which an expression fails is a dead letter. Row steps
-    stand before lookups and joins. Only the last one of a stream has `deduplicate`.
+    stand before lookups, or behind a join. Only the last one of a stream has `deduplicate`.
+
+    Behind a join, columns are named as in measures: `orders.total`, or `total` if only one stream, relation
+    or join has it. Derived columns come from the join, as `fulfilled.late`. Columns of the join key stay,
+    too. A result on which an expression fails is left out and counted.
     """
 
     kind: ClassVar[Literal["rows"]] = "rows"
     source: Pinned[Annotated[Name, Field(alias="from")]]
     where: Pinned[Expression | None] = None
     derive: Pinned[Annotated[dict[Name, Expression], Field(default_factory=dict)]]
-    select: Pinned[AnyNames] = ()
-    drop: Pinned[AnyNames] = ()
+    select: Pinned[AnyReferences] = ()
+    drop: Pinned[AnyReferences] = ()
     deduplicate: Pinned[Deduplicate | None] = None
 
     @model_validator(mode="after")
@@ -409,7 +414,7 @@ class RowStep(Model):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The stream or row step whose rows the step takes."""
+        """The one stream or step whose rows the step takes."""
         return (self.source,)
 
 

@@ -91,12 +91,8 @@ def _check_stream(stream: Stream, field: str, table: Table) -> None:
         raise ValueError(
             f"{field}.updates: an update would be a dead letter, and no row of an upserted table; write rows"
         )
-    if set(stream.punctuated_on) != set(table.key):
+    if stream.punctuated_on and set(stream.punctuated_on) != set(table.key):
         raise ValueError(
             f"{field}.punctuated_on: a deletion names these columns, and removes the row with this key from "
-            f"an upserted table; write [{', '.join(table.key)}]"
-        )
-    if stream.closes is not None:
-        raise ValueError(
-            f"{field}.closes: a key that rows close would be taken for a deleted one; leave it out"
+            f"an upserted table; write [{', '.join(table.key)}], or leave it out if deleted keys come again"
         )

@@ -25,12 +25,12 @@ def require_written(pipeline: Pipeline, source: str, field: str) -> None:
         field: the field of the table or topic, for the error.
 
     Raises:
-        ValueError: there is no such stream or step, it is an aggregate or a join in front of the last one, a
-            later row step loses one of its columns, or a later lookup loses or repeats its rows.
+        ValueError: there is no such stream or step, it is an aggregate or a lookup of a join's rows, a later
+            row step loses one of its columns, or a later lookup loses or repeats its rows.
     """
     flow = pipeline.flow
     require_name({**pipeline.steps, **pipeline.streams}, source, field, "steps or streams")
-    if source == flow.results:
+    if source == flow.results or source in flow.ends:
         return
     ways = {
         name: (stream, *path)
@@ -40,8 +40,8 @@ def require_written(pipeline: Pipeline, source: str, field: str) -> None:
     }
     if source not in ways:
         raise ValueError(
-            f"{field}: rows of {source} are neither those of a stream, a row step or a lookup nor the "
-            f"results; name one of {', '.join([*ways, *({flow.results} - ways.keys())])}"
+            f"{field}: rows of {source} are neither those of a stream, a row step, a lookup or a join nor "
+            f"the results; name one of {', '.join(dict.fromkeys([*ways, *flow.ends, flow.results]))}"
         )
     stream, *path = ways[source]
     own = pipeline.flow.way_to(source)[1]

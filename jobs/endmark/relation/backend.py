@@ -7,7 +7,6 @@ from typing import Literal
 import sqlalchemy as sa
 
 from endmark.databases import database_url
-from endmark.errors import ConfigError
 
 Backend = Literal["sqlite", "mysql", "postgresql"]
 _BACKENDS: dict[str, Backend] = {
@@ -23,11 +22,7 @@ def backend_of(url: str | sa.URL) -> Backend:
 
     Raises:
         ConfigError: the text is no URL, or the database is of no known kind.
+        MissingPartError: the URL's driver is not installed.
     """
     parsed = database_url(url, "the relation's URL") if isinstance(url, str) else url
-    name = parsed.get_backend_name()
-    if name not in _BACKENDS:
-        raise ConfigError(
-            f"a relation lives in MySQL, MariaDB, PostgreSQL or SQLite, but its URL says {name!r}"
-        )
-    return _BACKENDS[name]
+    return _BACKENDS[parsed.get_backend_name()]

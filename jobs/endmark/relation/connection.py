@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from endmark.databases import database_url
 from endmark.errors import ConfigError, MissingPartError
 from endmark.relation.backend import backend_of
 from endmark.relation.text_rows import TextConnection, TextRows
@@ -37,22 +38,19 @@ def engine(url: str, answer_seconds: int) -> sa.Engine:
         MissingPartError: the URL's driver is not installed.
     """
     backend = backend_of(url)
-    try:
-        found = sa.create_engine(
-            url,
-            connect_args=_connect_arguments(backend, answer_seconds),
-            # Both styles take values in the order of their placeholders.
-            paramstyle="qmark" if backend == "sqlite" else "format",
-            # Each read is a statement of its own; a transaction around it would cost two round trips.
-            isolation_level="AUTOCOMMIT",
-            poolclass=sa.QueuePool,
-            # A rollback would cost another round trip, and there is nothing to roll back.
-            skip_autocommit_rollback=True,
-            pool_reset_on_return=None,
-            pool_size=_NO_LIMIT,
-        )
-    except (ModuleNotFoundError, sa.exc.NoSuchModuleError) as error:
-        raise MissingPartError(f"the relation's URL needs a Python driver: {error}") from error
+    found = sa.create_engine(
+        database_url(url, "the relation's URL"),
+        connect_args=_connect_arguments(backend, answer_seconds),
+        # Both styles take values in the order of their placeholders.
+        paramstyle="qmark" if backend == "sqlite" else "format",
+        # Each read is a statement of its own; a transaction around it would cost two round trips.
+        isolation_level="AUTOCOMMIT",
+        poolclass=sa.QueuePool,
+        # A rollback would cost another round trip, and there is nothing to roll back.
+        skip_autocommit_rollback=True,
+        pool_reset_on_return=None,
+        pool_size=_NO_LIMIT,
+    )
     if backend == "postgresql" and found.driver != "pg8000":
         # Other drivers read without a deadline, so a server that hangs would hang the job.
         raise ConfigError(f"a relation in PostgreSQL is read by pg8000, but its URL names {found.driver!r}")

@@ -100,7 +100,7 @@ def require_fit(relation: Relation, there: Definition, dialect: sa.Dialect) -> N
         raise ConfigError(f"{name}: no column {', '.join(missing)}; there are {', '.join(there.columns)}")
     for column, kind in relation.columns.items():
         declared = there.columns[column]
-        if not _holds(declared, kind, backend):
+        if not holds(declared, kind, backend):
             raise ConfigError(
                 f"{name}: column {column!r} is {declared.type or 'of no type'}, which {kind} could not hold "
                 f"unchanged; declare it as it is, or make it {_instead(kind, backend)}"
@@ -110,7 +110,8 @@ def require_fit(relation: Relation, there: Definition, dialect: sa.Dialect) -> N
     _require_index(relation, there, backend)
 
 
-def _holds(declared: Column, kind: ColumnType, backend: Backend) -> bool:
+def holds(declared: Column, kind: ColumnType, backend: Backend) -> bool:
+    """Return whether a column of a table can be declared as a type, so that no value changes on the way."""
     found = re.fullmatch(_TYPES[backend][kind.domain], declared.type)
     if not found or kind.domain is not Domain.DECIMAL:
         return found is not None

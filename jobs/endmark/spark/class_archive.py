@@ -165,7 +165,7 @@ def _java_and_spark() -> list[Path]:
     # `find_spec` does not import pyspark, which commands without a job do not need.
     spark = importlib.util.find_spec("pyspark")
     if spark is None or spark.origin is None:
-        raise MissingPartError("pyspark is not installed; install endmark with its extra: endmark[spark]")
+        raise MissingPartError("pyspark is not installed; pip install 'endmark[spark]'")
     return [find_java().resolve(), Path(spark.origin)]
 
 

@@ -158,7 +158,8 @@ def state_buckets(spark: SparkSession) -> Buckets:
     if spark.conf.get(STATE_FORMAT) != SAFE_FORMAT:
         raise ConfigError(
             f"{STATE_FORMAT} must be {SAFE_FORMAT}: in another format, what a crash left of a batch is mixed "
-            "with what its repetition does; set it before the stream is defined"
+            "with what its repetition does; build the session with endmark.frame.configure, or set it before "
+            "the stream is defined"
         )
     return bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
 

@@ -88,8 +88,7 @@ class OutputTopic:
         """
         stage, columns = pipeline.last_stage, pipeline.columns_of(role)
         if is_step_role(role):
-            stream, _ = pipeline.flow.way_to(step_of(role))
-            stage = pipeline.stage_of(stream)
+            stage = pipeline.stage_with(step_of(role))
         sources = zip(*(stage.key_columns(given) for given in stage.inputs), strict=True)
         key = {
             name: [column for column in of if column in columns]

@@ -53,18 +53,12 @@ _SHARED = (
     "-XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0 -Xlog:cds=off,cds+dynamic=off "
     "-XX:SharedArchiveFile="
 )
-SETTINGS = {
+# The settings that an operator needs in any session.
+STATEFUL = {
     STATE_FORMAT: SAFE_FORMAT,
     # transformWithState needs RocksDB. Changelogs upload the changes of a batch instead of whole snapshots.
     f"{_STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
-    # Checkpoints are in mounted file systems. With Hadoop's other interface, the default, Spark starts a
-    # process for every file that might be a link: twelve a batch, a fifth of the time of a small batch.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
-    # Hadoop keeps a checksum of every file already. This would add a second one, in a file of its own.
-    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     # Changelogs hold whole segments. The default of 100 batches would be gigabytes.
     "spark.sql.streaming.minBatchesToRetain": "10",
     # Arrow batches are few and large, since each of them costs a parse and a sort.
@@ -72,6 +66,15 @@ SETTINGS = {
     # This is no limit in practice. With a limit, Spark adds up the bytes of all columns for every row, which
     # took 28 % of its tasks' time.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+}
+SETTINGS = STATEFUL | {
+    # Checkpoints are in mounted file systems. With Hadoop's other interface, the default, Spark starts a
+    # process for every file that might be a link: twelve a batch, a fifth of the time of a small batch.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    # Hadoop keeps a checksum of every file already. This would add a second one, in a file of its own.
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     # Hadoop sets the mode of each file itself and ignores the umask of the process.
     "spark.hadoop.fs.permissions.umask-mode": f"{UMASK:03o}",
     # With Unix sockets for rows and state between Java and Python, a batch takes a tenth less time.
@@ -109,7 +112,7 @@ _LOCKED = {
 _SOCKETS = "endmark-sockets-"
 _LONGEST_PLACE = 60  # characters of the sockets' directory; Linux and Spark limit the whole path of a socket
 # Sessions that read or write Delta tables with Spark need these settings. The session of a job does not.
-_DELTA = {
+DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # A batch writes a few files, so more partitions than cores would only add empty tasks.
@@ -181,7 +184,7 @@ def start_session(
     builder = SparkSession.builder.appName(name)
     settings = SETTINGS | {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
     if delta:
-        settings |= _DELTA
+        settings |= DELTA
     if not submitted():
         settings |= _own(jars, master, driver_memory)
     elif _submitted_to().startswith("local"):

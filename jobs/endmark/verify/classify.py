@@ -14,7 +14,7 @@ from endmark.pipeline import COORDINATES, Pipeline, Stream
 from endmark.types import ColumnType
 from endmark.verify.closed_keys import load
 from endmark.verify.closing_rule import close_by_rule
-from endmark.verify.formats import flatten
+from endmark.verify.formats import as_named, flatten
 from endmark.verify.heartbeats import read_punctuations, set_heartbeats_aside
 from endmark.verify.join_sides import key_column, microseconds
 from endmark.verify.patterns import MARK
@@ -101,6 +101,8 @@ CREATE TABLE $promises AS
 SELECT part AS "partition", off AS "offset", $closing FROM $classified WHERE promised
 """
 
+_DELETIONS = "CREATE TABLE $deletions AS FROM $promises"
+
 # These records are rare, so Python may read them one by one.
 _OTHERS = """
 SELECT f."partition", f."offset", f.value, r."timestamp"
@@ -140,7 +142,8 @@ def classify(session: Session, pipeline: Pipeline) -> None:
     which rows are `#filtered`. `aside_<stream>` has the same columns, and the `violation`, of rows with a
     null in the join key and of rows that are too far ahead of Kafka's timestamp; such a row may be filtered.
     `promises_<stream>` has a row for each key that a punctuation names: partition, offset,
-    and the key in columns named by `key_column`. `closed_keys.load` makes `patterns_<stream>`,
+    and the key in columns named by `key_column`. `deletions_<stream>` has the same of deletions that remove
+    rows, whether they close keys or not. `closed_keys.load` makes `patterns_<stream>`,
     `wider_<stream>` and `punctuations_<stream>`, and `set_heartbeats_aside` makes `heartbeats_<stream>`.
     """
     session.run(_DEAD_LETTERS)
@@ -154,7 +157,8 @@ def _classify_stream(session: Session, pipeline: Pipeline, stream: str, declared
     columns = {f"{stream}_{column}": kind for column, kind in declared.columns.items()}
     closing = {key_column(column): kind for column, kind in types.items()}
     classified, flat = name(f"classified_{stream}"), name(f"flat_{stream}")
-    flatten(session, stream, declared)
+    named = as_named(pipeline, stream)
+    flatten(session, stream, named)
     session.run(
         _CLASSIFY,
         flat=flat,
@@ -162,7 +166,7 @@ def _classify_stream(session: Session, pipeline: Pipeline, stream: str, declared
         paths=_array(f"/{column}" for column in declared.columns),
         closing_paths=_array(f"/{MARK}/{column}/equals" for column in key),
         mark=text(MARK),
-        pattern=_pattern(declared, key),
+        pattern=_pattern(named, key),
         complete=fill(
             _COMPLETE,
             required=_array(column for column, kind in declared.columns.items() if not kind.nullable),
@@ -190,8 +194,13 @@ def _classify_stream(session: Session, pipeline: Pipeline, stream: str, declared
         _PROMISES, promises=name(f"promises_{stream}"), closing=names(list(closing)), classified=classified
     )
     others = session.run(_OTHERS, [declared.topic], classified=classified, flat=flat)
-    sound = set_heartbeats_aside(session, stream, declared, read_punctuations(declared, others))
+    sound = set_heartbeats_aside(session, stream, declared, read_punctuations(named, others))
     load(session, stream, declared, types, sound)
+    if pipeline.removes_rows(stream):
+        deletions, promises = name(f"deletions_{stream}"), name(f"promises_{stream}")
+        session.run(_DELETIONS, deletions=deletions, promises=promises)
+        if not declared.punctuated_on:
+            session.run("TRUNCATE $promises", promises=promises)
     close_by_rule(session, stream, declared, key, own_rows(pipeline, stream))
     session.run(_ACCEPT, classified=classified, punctuations=name(f"punctuations_{stream}"))
     ahead = name(f"ahead_{stream}")

@@ -85,9 +85,9 @@ def load(
     named = [
         place | {key_column(column): value for column, value in one.items()}
         for place, found in sound
-        for one in _named(found, key)
+        for one in named_keys(found, key)
     ]
-    unnamed = [(place, found) for place, found in sound if not _named(found, key)]
+    unnamed = [(place, found) for place, found in sound if not named_keys(found, key)]
     patterns = [place | _columns(found) for place, found in unnamed if found.keys() <= set(key)]
     wider = [place | _columns(found) for place, found in unnamed if not found.keys() <= set(key)]
     closing = {key_column(column): kind.arrow for column, kind in kinds.items()}
@@ -107,6 +107,28 @@ def load(
         punctuations=name(f"punctuations_{stream}"),
         promises=name(f"promises_{stream}"),
     )
+
+
+def load_promises(
+    session: Session,
+    table: str,
+    kinds: dict[str, ColumnType],
+    promises: Sequence[tuple[Mapping[str, Bound], bool]],
+) -> None:
+    """Make a table like `patterns_<stream>` of the promises of a derived stream, with a column `sure`.
+
+    Args:
+        session: the session.
+        table: the table, in SQL.
+        kinds: the types of the columns of the key, by name.
+        promises: what each promise restricts, and whether it is sure.
+    """
+    rows = [
+        {"partition": 0, "offset": number, "sure": sure, **_columns(found)}
+        for number, (found, sure) in enumerate(promises)
+    ]
+    schema = _schema(_pattern_columns(kinds) | {"sure": pa.bool_()})
+    session.run_on(pa.Table.from_pylist(rows, schema), "CREATE TABLE $table AS FROM arriving", table=table)
 
 
 def wider_columns(declared: Stream, key: tuple[str, ...]) -> tuple[str, ...]:
@@ -158,8 +180,8 @@ def within(keys: dict[str, str]) -> str:
 _PARTS = ("among", "low", "high", "low_open", "high_open")
 
 
-def _named(found: Mapping[str, Bound], key: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The keys that a punctuation names: one value of each column, or several values of a single column."""
+def named_keys(found: Mapping[str, Bound], key: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return the keys that a punctuation names: one value of each column, or several of a single one."""
     if not found.keys() <= set(key):
         return []
     values = {column: sorted(bound.among) for column, bound in found.items() if bound.among is not None}

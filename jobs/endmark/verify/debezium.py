@@ -27,21 +27,46 @@ class _Pairs(list[tuple[str, Any]]):
 
 
 def flat(value: bytes, declared: Stream) -> bytes | None:
-    """Return the row or punctuation of an envelope as flat JSON; `None` for any other record."""
+    """Return the row or punctuation of an envelope as flat JSON; `None` for any other record.
+
+    Args:
+        value: the bytes of the record.
+        declared: the stream, whose `punctuated_on` has the columns that a deletion names.
+    """
+    try:
+        return _translated(_document(value), declared)
+    except (ValueError, RecursionError):
+        return None
+
+
+def is_skipped(value: bytes | None, declared: Stream) -> bool:
+    """Return whether a record has no effect: a tombstone, or a deletion if deletions name no column."""
+    if value is None or declared.punctuated_on:
+        return value is None
+    return (document := _document(value)) is not None and _op(document) == "d"
+
+
+def _document(value: bytes) -> Any:
+    """Return a record's JSON document; `None` if it is none."""
     try:
         document = json.loads(
             value.decode("utf-8"), object_pairs_hook=_Pairs, parse_constant=_refuse, parse_int=integer
         )
         json.dumps(document, ensure_ascii=False).encode("utf-8")  # raises for half a surrogate pair
-        return _translated(document, declared)
     except (ValueError, RecursionError):
+        return None
+    return document
+
+
+def _op(document: Any) -> Any:
+    try:
+        return _envelope(document).one("op")
+    except ValueError:
         return None
 
 
 def _translated(document: Any, declared: Stream) -> bytes | None:
-    envelope = _object(document)
-    if any(member == "payload" for member, _ in envelope):
-        envelope = _object(envelope.one("payload"))
+    envelope = _envelope(document)
     match envelope.one("op"):
         case "c" | "r":
             return _row(envelope, declared)
@@ -52,6 +77,13 @@ def _translated(document: Any, declared: Stream) -> bytes | None:
             key = {column: {"equals": before.one(column)} for column in declared.punctuated_on}
             return json.dumps({MARK: key}, ensure_ascii=False).encode()
     return None
+
+
+def _envelope(document: Any) -> _Pairs:
+    envelope = _object(document)
+    if any(member == "payload" for member, _ in envelope):
+        return _object(envelope.one("payload"))
+    return envelope
 
 
 def _row(envelope: _Pairs, declared: Stream) -> bytes:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from endmark.pipeline.stage import Stage
 from endmark.verify.announced_patterns import matched
+from endmark.verify.derived_promises import promise_derived
 from endmark.verify.idle_partitions import is_uncertain
 from endmark.verify.join_sides import key_column, stream_names
 from endmark.verify.output_punctuations import expect_patterns, forgets, live_rows, rows_of_open_keys
 from endmark.verify.session import Session, fill, name, names, text
+from endmark.verify.step_tables import expect_join
 
 _ROWS = """
 CREATE TABLE $rows AS
@@ -34,26 +36,28 @@ _KEPT = 'SELECT "#rowid" FROM ($rows)'
 # Rows leave state never, with their window, or as soon as they are no longer live.
 _LEAVE = {"shj": "never", "xjoin": "never", "wjoin": "by window"}
 
-# A derived stream names no key.
-_NAMED = 'CREATE TABLE $named AS SELECT $named_key, 0 AS "partition" FROM $rows LIMIT 0'
-
 _USED_UP = (
     "expected_results",
     "uncertain_results",
+    "expected_joined_results",
+    "uncertain_joined_results",
     "candidates",
     "candidates_kept",
     "final",
     "possibly_final",
 )
 
-_CLOSED = "CREATE TABLE $closed AS SELECT $key FROM mentioned WHERE $matched"
+_CLOSED = """
+CREATE TABLE $closed AS SELECT $key FROM mentioned WHERE $matched
+UNION SELECT $key FROM handed_keys WHERE sure OR $unsure
+"""
 
 
 def derive(session: Session, stage: Stage, earlier: Stage, given: str) -> None:
     """Make `rows_<derived>` and its row of `progress` from the tables of the stage before, which go away.
 
     `rows_<derived>` has the columns of the results. In `#sure` it says whether the row is certainly there.
-    `announced_patterns` and `uncertain_punctuations` have the patterns of the stage before.
+    `derived_patterns` has the patterns of the stage before, and `named_<derived>` the keys that they name.
 
     Args:
         session: the session.
@@ -66,7 +70,8 @@ def derive(session: Session, stage: Stage, earlier: Stage, given: str) -> None:
     _bound_progress(session, given, earlier)
     keyed = " AND ".join(f"{name(column)} IS NOT NULL" for column in stage.key_columns(given))
     session.run(_ROWS, columns=names([column for column, _ in earlier.columns]), keyed=keyed, **known)
-    session.run(_NAMED, **known)
+    promise_derived(session, stage, earlier, given)
+    expect_join(session, earlier)
     for table in _USED_UP:
         session.run("DROP TABLE IF EXISTS $table", table=table)
 
@@ -102,7 +107,9 @@ def _kept_rows(stage: Stage, first: str, reached: str, *, sure: bool = False) ->
 
 
 def close_derived_keys(session: Session, stage: Stage, earlier: Stage, given: str) -> None:
-    """Make `closed_<derived>` and `possibly_closed_<derived>`, from `mentioned` and announced patterns.
+    """Make `closed_<derived>` and `possibly_closed_<derived>`.
+
+    Needs `mentioned`, `derived_patterns` and `handed_keys`.
 
     Args:
         session: the session.
@@ -115,12 +122,13 @@ def close_derived_keys(session: Session, stage: Stage, earlier: Stage, given: st
         for column, own in zip(stage.key, stage.key_columns(given), strict=True)
         for same in earlier.equal_columns(own)
     }
-    surely = matched(session, earlier, "announced_patterns", columns)
-    perhaps = matched(session, earlier, "uncertain_punctuations", columns)
-    for closed, conditions in (("closed", surely), ("possibly_closed", f"{surely} OR {perhaps}")):
+    surely = matched(session, earlier, "(FROM derived_patterns WHERE sure)", columns)
+    perhaps = matched(session, earlier, "derived_patterns", columns)
+    for closed, conditions in (("closed", surely), ("possibly_closed", perhaps)):
         session.run(
             _CLOSED,
             closed=name(f"{closed}_{given}"),
             key=names([key_column(column) for column in stage.key]),
             matched=conditions,
+            unsure=str(closed != "closed"),
         )

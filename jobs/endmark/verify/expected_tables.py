@@ -9,7 +9,7 @@ from endmark.verify.broken_promises import name_promises
 from endmark.verify.closed_keys import close_keys, wider_columns, within
 from endmark.verify.derived import close_derived_keys, derive
 from endmark.verify.duplicates import filter_duplicates
-from endmark.verify.final_keys import find_final
+from endmark.verify.final_keys import closed_keys, find_final
 from endmark.verify.idle_partitions import is_uncertain, measure_progress, possibly_idle
 from endmark.verify.join import join
 from endmark.verify.join_sides import key_column, microseconds, spelled, stream_names
@@ -155,16 +155,14 @@ def _expect_stage(session: Session, stage: Stage) -> None:
     close_keys(session, stage)
     if earlier is not None and derived is not None:
         close_derived_keys(session, stage, earlier, derived)
-        join(session, stage)
-        return
     join(session, stage)
-    if stage.join is None:
-        (stream,) = stage.inputs
-        session.run(_FINAL_ALONE, final="final", **stream_names(pipeline, stream))
-    else:
-        find_final(session, stage, "final", "lowest")
-        if is_uncertain(stage):
-            find_final(session, stage, "possibly_final", "highest")
+    for final, reached in (("final", "lowest"), ("possibly_final", "highest")):
+        if stage.join is not None and (final == "final" or is_uncertain(stage)):
+            find_final(session, stage, final, reached)
+        if stage.join is None:
+            (given,) = stage.inputs
+            known = stream_names(pipeline, given) | {"closed": closed_keys(stage, given, reached)}
+            session.run(_FINAL_ALONE, final=final, **known)
 
 
 def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:

@@ -31,7 +31,7 @@ _SHUT = """
 """
 
 _WAITING = """
-CREATE TABLE $waiting AS SELECT r.rowid AS "#rowid", $columns FROM $side r WHERE NOT ($shut)
+CREATE TABLE $waiting AS SELECT r.rowid AS "#rowid", $columns FROM $side r WHERE $sure AND NOT ($shut)
 """
 
 _KEYS = "SELECT $key FROM $closed"
@@ -44,8 +44,6 @@ SELECT $key FROM (SELECT DISTINCT $key FROM $closed) ANTI JOIN (SELECT $named_ke
 
 def announces(stage: Stage) -> str:
     """Return when keys are announced. A stream without a join announces what it closes."""
-    if stage.earlier is not None:
-        return "never"
     return "closed by any" if stage.join is None else ANNOUNCES[stage.join.preset]
 
 
@@ -55,7 +53,7 @@ def waiting_rows(stream: str, reached: str) -> str:
 
 
 def find_final(session: Session, stage: Stage, final: str, reached: str) -> None:
-    """Add the final keys of a first stage's join to a table, and make the tables `waiting_rows`.
+    """Add the final keys of a stage's join to a table, and make the tables `waiting_rows`.
 
     A later row without a partner is a result of its key if its side is preserved. So no key is final then
     before that side has closed it. Keys without results are final, too. If the preset announces no key, none
@@ -68,7 +66,7 @@ def find_final(session: Session, stage: Stage, final: str, reached: str) -> None
         reached: the bound of progress that decides which rows wait, `lowest` or `highest`.
     """
     key = names([key_column(column) for column in stage.key])
-    by_side = [fill(_KEYS, key=key, closed=name(f"closed_{stream}")) for stream in stage.inputs]
+    by_side = [fill(_KEYS, key=key, closed=closed_keys(stage, given, reached)) for given in stage.inputs]
     announced = announces(stage)
     if announced != "never":
         session.run("INSERT INTO $final $by_all", final=final, by_all=" INTERSECT ".join(by_side))
@@ -80,8 +78,18 @@ def find_final(session: Session, stage: Stage, final: str, reached: str) -> None
                 _FINAL_WITHOUT_ROWS,
                 final=final,
                 waiting=waiting_rows(side.stream, reached),
-                **stream_names(stage.pipeline, side.stream),
+                **_names(stage, side.stream, reached),
             )
+
+
+def closed_keys(stage: Stage, given: str, reached: str) -> str:
+    """Return the table of the keys that an input has closed, or may have closed if `reached` is `highest`."""
+    perhaps = "possibly_" if reached == "highest" and given == stage.derived else ""
+    return name(f"{perhaps}closed_{given}")
+
+
+def _names(stage: Stage, given: str, reached: str) -> dict[str, str]:
+    return stream_names(stage.pipeline, given) | {"closed": closed_keys(stage, given, reached)}
 
 
 def _find_waiting(session: Session, stage: Stage, side: Side, reached: str) -> None:
@@ -89,7 +97,7 @@ def _find_waiting(session: Session, stage: Stage, side: Side, reached: str) -> N
     shut = [
         fill(
             _SHUT,
-            other_closed=name(f"closed_{other}"),
+            other_closed=closed_keys(stage, other, reached),
             window="NULL" if window is None else str(window),
             reached=reached,
             other=text(other),
@@ -97,12 +105,15 @@ def _find_waiting(session: Session, stage: Stage, side: Side, reached: str) -> N
         )
         for other in side.others
     ]
-    restricted = wider_columns(stage.pipeline.streams[side.stream], stage.key)
-    columns = dict.fromkeys(f"{side.stream}_{column}" for column in (*stage.key, *restricted))
+    columns = dict.fromkeys(stage.key_columns(side.stream))
+    if side.stream != stage.derived:
+        restricted = wider_columns(stage.pipeline.streams[side.stream], stage.key)
+        columns |= dict.fromkeys(f"{side.stream}_{column}" for column in restricted)
     session.run(
         _WAITING,
         waiting=waiting_rows(side.stream, reached),
         columns=names(list(columns)),
+        sure='"#sure"' if side.stream == stage.derived and reached == "highest" else "true",
         shut=" AND ".join(shut),
         **known,
     )

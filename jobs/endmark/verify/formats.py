@@ -25,37 +25,30 @@ class Format:
         flat: returns a row or a punctuation as flat JSON, and `None` for any other record. `None` as `flat`
             means that the records are flat JSON already. Members that are not declared may be left in it.
         heartbeats: whether a punctuation on the event time may be a heartbeat.
-        tombstones: whether a record without a value is skipped, such as the one that Debezium puts behind a
-            deletion for Kafka's compaction.
+        skips: returns whether a record has no effect, such as the tombstone that Debezium puts behind a
+            deletion for Kafka's compaction. `None` means that every record has one.
     """
 
     reason: Callable[[bytes, Stream], str]
     flat: Callable[[bytes, Stream], bytes | None] | None = None
     heartbeats: bool = True
-    tombstones: bool = False
+    skips: Callable[[bytes | None, Stream], bool] | None = None
 
 
 FORMATS = {
     "json": Format(reasons.of_json),
     "xml": Format(reasons.of_xml, xml.flat),
-    "debezium": Format(reasons.of_debezium, debezium.flat, heartbeats=False, tombstones=True),
+    "debezium": Format(reasons.of_debezium, debezium.flat, heartbeats=False, skips=debezium.is_skipped),
 }
 
-_FLAT = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("value", pa.binary())])
+_PLACE = pa.schema([("partition", pa.int32()), ("offset", pa.int64())])
+_FLAT = _PLACE.append(pa.field("value", pa.binary()))
 
 _AS_IT_IS = """
 CREATE VIEW $flat AS SELECT "partition", "offset", value FROM records WHERE topic = $topic
 """
 
-_SKIPPED = """
-CREATE TABLE $skipped AS
-SELECT "partition", "offset" FROM records WHERE topic = ? AND ? AND value IS NULL
-"""
-
-_OTHERS = """
-SELECT "partition", "offset", value FROM records ANTI JOIN $skipped USING ("partition", "offset")
-WHERE topic = ?
-"""
+_RECORDS = 'SELECT "partition", "offset", value FROM records WHERE topic = ?'
 
 _UNNAMED = """
 SELECT topic, "partition", "offset", value FROM expected_dead_letters WHERE reason IS NULL AND topic = ?
@@ -76,20 +69,25 @@ def flatten(session: Session, stream: str, declared: Stream) -> None:
 
     `flat_<stream>` has partition, offset, and the row or punctuation of a record as flat JSON, or NULL for
     any other record. Under `extra: ignore`, rows lack the members that do not count. `skipped_<stream>` has
-    the places of tombstones, which `flat_<stream>` leaves out.
+    the places of records without effect, which `flat_<stream>` leaves out.
 
     Args:
         session: the session.
         stream: the name of the stream.
-        declared: the stream in the pipeline file.
+        declared: the stream as `as_named` returns it.
     """
-    flat, skipped = name(f"flat_{stream}"), name(f"skipped_{stream}")
     form = FORMATS[declared.format]
-    session.run(_SKIPPED, [declared.topic, form.tombstones], skipped=skipped)
-    if form.flat is None and declared.extra != "ignore":
+    flat, skipped, skips = name(f"flat_{stream}"), name(f"skipped_{stream}"), form.skips or _skips_none
+    as_it_is = form.flat is None and declared.extra != "ignore"
+    records = [] if as_it_is else session.run(_RECORDS, [declared.topic])
+    places = [record for record in records if skips(record["value"], declared)]
+    session.run_on(
+        pa.Table.from_pylist(places, _PLACE), "CREATE TABLE $skipped AS FROM arriving", skipped=skipped
+    )
+    if as_it_is:
         session.run(_AS_IT_IS, flat=flat, topic=text(declared.topic))
         return
-    records = session.run(_OTHERS, [declared.topic], skipped=skipped)
+    records = [record for record in records if not skips(record["value"], declared)]
     for record in records:
         value = record["value"] or b""
         found = value if form.flat is None else form.flat(value, declared)
@@ -97,10 +95,21 @@ def flatten(session: Session, stream: str, declared: Stream) -> None:
     session.run_on(pa.Table.from_pylist(records, _FLAT), "CREATE TABLE $flat AS FROM arriving", flat=flat)
 
 
+def _skips_none(_: bytes | None, __: Stream) -> bool:
+    return False
+
+
+def as_named(pipeline: Pipeline, stream: str) -> Stream:
+    """Return a stream whose `punctuated_on` has the columns that punctuations or deletions name."""
+    declared = pipeline.streams[stream]
+    named = declared.punctuated_on or pipeline.deleted_on(stream)
+    return declared.model_copy(update={"punctuated_on": named})
+
+
 def name_reasons(session: Session, pipeline: Pipeline) -> None:
     """Fill in the reasons that `classify` and `classify_control` left out of `expected_dead_letters`."""
     streams: dict[str, Stream | None] = {pipeline.control_topic: None}
-    streams |= {declared.topic: declared for declared in pipeline.streams.values()}
+    streams |= {declared.topic: as_named(pipeline, stream) for stream, declared in pipeline.streams.items()}
     for topic, declared in streams.items():
         found = session.run(_UNNAMED, [topic])
         for letter in found:

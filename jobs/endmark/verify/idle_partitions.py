@@ -111,12 +111,12 @@ def possibly_idle(pipeline: Pipeline, stream: str) -> str:
 def is_uncertain(stage: Stage) -> bool:
     """Return whether the two bounds of the progress of some input may differ.
 
-    Those of a derived stream also differ while rows of closed keys stay that the job may have forgotten.
+    Those of a derived stream also differ while rows of closed keys stay that the job may have forgotten. If
+    its key is that of the stage before, it depends on the batches which keys it closes by name.
     """
     streams = stage.pipeline.streams.values()
-    return any(stream.event_time.idle is not None for stream in streams) or (
-        stage.earlier is not None and any(stream.forget_keys_after is not None for stream in streams)
-    )
+    forgets = stage.earlier is not None and any(each.forget_keys_after is not None for each in streams)
+    return any(each.event_time.idle is not None for each in streams) or forgets or bool(stage.same_key)
 
 
 def _idle(pipeline: Pipeline, stream: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from endmark.types import JoinType
 from endmark.verify.conditions import keep_where
 from endmark.verify.idle_partitions import is_uncertain
 from endmark.verify.join_sides import Side, join_sides, microseconds, stream_names
+from endmark.verify.result_steps import step_results
 from endmark.verify.session import Session, fill, name, names
 
 _MATCHED = 'CREATE TABLE candidates AS SELECT $columns, $rows, $sure AS "#sure" FROM $inputs'
@@ -60,7 +61,7 @@ def join(session: Session, stage: Stage) -> None:
     pipeline = stage.pipeline
     if stage.join is None:
         (given,) = stage.inputs
-        columns = names([column for column, _ in stage.columns])
+        columns = names([column for column, _ in stage.joined_columns])
         session.run(_ALL, columns=columns, sure=_sure(stage), **stream_names(pipeline, given))
     else:
         _match(session, stage, stage.join)
@@ -74,6 +75,7 @@ def join(session: Session, stage: Stage) -> None:
             _add_rows_alone(session, stage, side, "expected_results", "lowest")
             if is_uncertain(stage):
                 _add_rows_alone(session, stage, side, "uncertain_results", "highest")
+    step_results(session, stage)
 
 
 def _sure(stage: Stage) -> str:
@@ -91,7 +93,7 @@ def _match(session: Session, stage: Stage, declared: JoinStep) -> None:
     rows = {number: row for number, row in numbered.items() if number == 0 or not semi}
     # The condition may name columns of both sides, and partners may differ in whether they are sure.
     semi_join = semi and where is None and stage.derived is None
-    shown = [column for column, _ in stage.columns]
+    shown = [column for column, _ in stage.joined_columns]
     columns = shown if where is None else list(stage.pair_columns)
     session.run(
         _MATCHED,

@@ -96,6 +96,7 @@ def stream_names(pipeline: Pipeline, stream: str) -> dict[str, str]:
     return {
         "rows": name(f"rows_{stream}"),
         "promises": name(f"promises_{stream}"),
+        "deletions": name(f"deletions_{stream}"),
         "named": name(f"named_{stream}"),
         "patterns": name(f"patterns_{stream}"),
         "closing": name(f"closing_{stream}"),

@@ -52,8 +52,7 @@ def expression(pipeline: Pipeline, measure: Measure) -> str:
     function = FUNCTIONS[measure.function]
     if measure.column is None:
         return function.sql
-    given = pipeline.stream_of(pipeline.resolved(measure.column)[0])
-    stream = pipeline.stage_of(given).timed_by(given)
+    stream = pipeline.timed_by(pipeline.resolved(measure.column)[0])
     place = [pipeline.streams[stream].event_time.column, *COORDINATES]
     return fill(
         function.own.get(pipeline.type_of(measure.column).domain, function.sql),

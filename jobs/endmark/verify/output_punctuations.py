@@ -5,9 +5,11 @@ normal form, when every partition of its stream has promised it and no live row 
 final key must be announced if a punctuation names it and no pattern closes it. A key that a pattern closes,
 too, may be announced by itself, which depends on how the streams were interleaved. If progress is known
 only between two bounds, there are also two bounds of what is final or live. If closed keys are forgotten, a
-key may be announced again, and rows of closed keys may hold back a pattern until their window ends. A further
-stage announces nothing, but the patterns of the stage before close its keys. Texts are compared in DuckDB's
-spelling of JSON.
+key may be announced again, and rows of closed keys may hold back a pattern until their window ends.
+
+The patterns that a stage announces are promises of its derived stream, which has one partition. They come in
+an order that depends on batches. So a promise of a derived stream must be announced if no others include it,
+and otherwise may be. Texts are compared in DuckDB's spelling of JSON.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from endmark.verify.closed_keys import wider_columns, within
 from endmark.verify.final_keys import announces, waiting_rows
 from endmark.verify.idle_partitions import is_uncertain
 from endmark.verify.join_sides import join_sides, key_column, microseconds, spelled, stream_names
+from endmark.verify.result_steps import joined_results
 from endmark.verify.session import Session, fill, name, names, text
 from endmark.verify.spans import Span, spans_of, written
 
@@ -35,6 +38,8 @@ _LIVE = """
 SELECT r.* FROM $waiting r
 WHERE NOT EXISTS (FROM $final p WHERE $promised) AND NOT $spent
 """
+
+_SPENT = 'EXISTS (FROM $results e WHERE e.$row = r."#rowid")'
 
 # These rows live if the other streams have closed no keys.
 _LIVE_OF_OPEN_KEYS = 'SELECT r.*, r.rowid AS "#rowid" FROM $side r WHERE NOT ($passed)'
@@ -51,18 +56,18 @@ SELECT DISTINCT q."partition", q."offset" FROM $promises q JOIN $live r ON $with
 _PATTERN_KEYS = """
 INSERT INTO pattern_keys
 SELECT $key FROM (SELECT DISTINCT $key FROM final) k JOIN $patterns q ON $within
-GROUP BY ALL HAVING count(DISTINCT q."partition") = (SELECT count(*) FROM ranges WHERE topic = ?)
+GROUP BY ALL HAVING count(DISTINCT q."partition") = $partitions
 """
 
-_KEYS = """
-INSERT INTO announced_keys
-SELECT to_json($written)::VARCHAR, k.named AND NOT k.patterned FROM (
-    SELECT f.*, n.named IS NOT NULL AS named, p.patterned IS NOT NULL AS patterned
-    FROM (SELECT DISTINCT $key FROM final) f
-    LEFT JOIN ($named) n USING ($key)
-    LEFT JOIN (SELECT DISTINCT *, true AS patterned FROM pattern_keys) p USING ($key)
-) k
+_FINAL_KEYS = """
+CREATE OR REPLACE TABLE final_keys AS
+SELECT f.*, n.named IS NOT NULL AND p.patterned IS NULL AS required
+FROM (SELECT DISTINCT $key FROM final) f
+LEFT JOIN ($named) n USING ($key)
+LEFT JOIN (SELECT DISTINCT *, true AS patterned FROM pattern_keys) p USING ($key)
 """
+
+_KEYS = "INSERT INTO announced_keys SELECT to_json($written)::VARCHAR, k.required FROM final_keys k"
 
 _NAMED = "SELECT DISTINCT $key, true AS named FROM $named"
 
@@ -105,7 +110,6 @@ def expect_punctuations(session: Session, pipeline: Pipeline) -> None:
     """
     session.run(_PLAIN)
     stage = pipeline.last_stage
-    session.create("pattern_keys", {key_column(column): kind for column, kind in stage.key_types.items()})
     session.run("CREATE TABLE announced_keys (punctuation VARCHAR, required BOOLEAN)")
     expect_patterns(session, stage)
     if announces(stage) != "never":
@@ -120,8 +124,11 @@ def expect_patterns(session: Session, stage: Stage) -> None:
     for table in ("announced_patterns", "uncertain_punctuations"):
         session.run("CREATE OR REPLACE TABLE $table (punctuation VARCHAR)", table=table)
     if announces(stage) == "closed by any":
-        for stream in stage.inputs:
-            _add_patterns(session, stage, stream)
+        for given in stage.inputs:
+            if given == stage.derived:
+                _add_derived_patterns(session, stage, given)
+            else:
+                _add_patterns(session, stage, given)
 
 
 def forgets(pipeline: Pipeline) -> bool:
@@ -129,27 +136,46 @@ def forgets(pipeline: Pipeline) -> bool:
     return any(stream.forget_keys_after is not None for stream in pipeline.streams.values())
 
 
-def _add_keys(session: Session, stage: Stage) -> None:
-    pipeline, kinds = stage.pipeline, stage.key_types
+def find_final_keys(session: Session, stage: Stage) -> None:
+    """Make `final_keys`: the keys of `final`, and whether it is `required` to announce each by its name."""
+    kinds = stage.key_types
     key = names([key_column(column) for column in kinds])
+    session.run("DROP TABLE IF EXISTS pattern_keys")
+    session.create("pattern_keys", {key_column(column): kind for column, kind in kinds.items()})
     for stream in stage.inputs:
         session.run(
             _PATTERN_KEYS,
-            [pipeline.streams[stream].topic],
             key=key,
             patterns=name(f"closing_{stream}"),
+            partitions=_partitions(stage, stream),
             within=within({column: f"k.{name(key_column(column))}" for column in kinds}),
         )
     own = [fill(_NAMED, key=key, named=name(f"named_{stream}")) for stream in stage.inputs]
-    for stream in stage.shown:
+    session.run(_FINAL_KEYS, key=key, named=" UNION ".join(own))
+
+
+def _add_keys(session: Session, stage: Stage) -> None:
+    kinds = stage.key_types
+    find_final_keys(session, stage)
+    for given in stage.shown_inputs:
+        columns = dict(zip(stage.key_columns(given), kinds, strict=True))
         scalars = {
-            f"{stream}_{column}": _scalar(f"k.{name(key_column(column))}", kinds[column])
-            for column in sorted(kinds)
+            column: _scalar(f"k.{name(key_column(columns[column]))}", kinds[columns[column]])
+            for column in sorted(columns)
         }
         members = ", ".join(f"{text(column)}: {{'equals': {scalar}}}" for column, scalar in scalars.items())
         written_key = f"{{{members}}}"
-        session.run(_KEYS, key=key, written=written_key, named=" UNION ".join(own))
+        session.run(_KEYS, written=written_key)
         session.run(_UNCERTAIN_KEYS, written=written_key)
+
+
+def _partitions(stage: Stage, given: str) -> str:
+    """The SQL of the number of partitions of an input."""
+    if given == stage.derived:
+        return "1"
+    return fill(
+        "(SELECT count(*) FROM ranges WHERE topic = $topic)", topic=text(stage.pipeline.streams[given].topic)
+    )
 
 
 def _scalar(value: str, kind: ColumnType) -> str:
@@ -201,6 +227,29 @@ def _add_patterns(session: Session, stage: Stage, stream: str) -> None:
     _announce(session, _texts(stage, stream, over, kinds), "announced_patterns")
 
 
+def _add_derived_patterns(session: Session, stage: Stage, given: str) -> None:
+    """Add the patterns of a derived stream to `announced_patterns`, or to `uncertain_punctuations`."""
+    kinds = stage.key_types
+    rows = session.run("FROM $promises", promises=name(f"patterns_{given}"))
+    kept: dict[tuple[int, int], Promise] = {}
+    for row in rows:
+        bounds = {column: bound for column in kinds if (bound := bound_of(row, column)) is not None}
+        kept[row["partition"], row["offset"]] = {
+            column: tuple(spans_of(bound, kinds[column])) for column, bound in bounds.items()
+        }
+    live = [] if stage.join is None else _matched(session, stage, given, kinds, "lowest")
+    surely_live = live
+    if stage.join is not None and is_uncertain(stage):
+        surely_live = _matched(session, stage, given, kinds, "highest")
+    for row in rows:
+        place = row["partition"], row["offset"]
+        others = [promise for other, promise in kept.items() if other != place]
+        required = row["sure"] and place not in live and not _includes(others, kept[place])
+        if place not in surely_live:
+            table = "announced_patterns" if required else "uncertain_punctuations"
+            _announce(session, _texts(stage, given, [kept[place]], kinds), table)
+
+
 def _announce(session: Session, written: Iterable[str], table: str) -> None:
     for each in written:
         session.run("INSERT INTO $table VALUES (json(?)::VARCHAR)", [each], table=table)
@@ -228,7 +277,7 @@ def _matched(
 
 
 def live_rows(stage: Stage, stream: str, reached: str) -> str:
-    """Return the SQL of the live rows of a stream of a first stage, as `waiting_rows` has them.
+    """Return the SQL of the live rows of an input, as `waiting_rows` has them.
 
     Args:
         stage: the stage.
@@ -237,13 +286,14 @@ def live_rows(stage: Stage, stream: str, reached: str) -> str:
             live.
     """
     known = stream_names(stage.pipeline, stream)
-    semi = stage.shown != stage.sides
-    spent = fill('EXISTS (FROM expected_results e WHERE e.$row = r."#rowid")', **known)
+    semi = stage.shown_inputs != stage.inputs
+    kinds = ["expected"] if reached == "lowest" else ["expected", "uncertain"]
+    spent = " OR ".join(fill(_SPENT, results=joined_results(stage, kind), **known) for kind in kinds)
     return fill(
         _LIVE,
         waiting=waiting_rows(stream, reached),
         final="final" if reached == "lowest" else "possibly_final",
-        spent=spent if semi and stream in stage.shown else "false",
+        spent=f"({spent})" if semi and stream in stage.shown_inputs else "false",
         **known,
     )
 
@@ -279,9 +329,10 @@ def _matching(
     session: Session, stage: Stage, stream: str, kinds: Mapping[str, ColumnType], live: str
 ) -> list[tuple[int, int]]:
     """Return the partitions and offsets of the promises of a stream that rows of the table `live` match."""
-    found = []
-    for table, columns in (("patterns", stage.key), ("wider", tuple(kinds))):
-        matching = within({column: f"r.{name(f'{stream}_{column}')}" for column in columns})
+    found, own = [], dict(zip(stage.key, stage.key_columns(stream), strict=True))
+    tables = [("patterns", stage.key), ("wider", tuple(kinds))]
+    for table, columns in tables[:1] if stream == stage.derived else tables:
+        matching = within({column: f"r.{name(own.get(column, f'{stream}_{column}'))}" for column in columns})
         found += session.run(_MATCHED, promises=name(f"{table}_{stream}"), live=live, within=matching)
     return [(row["partition"], row["offset"]) for row in found]
 
@@ -314,17 +365,23 @@ def _texts(
 ) -> Iterator[str]:
     key = stage.key
     # Rows of a preserved side are results by themselves, and a stream that punctuates its key says it itself.
+    # So does a derived stream.
     others = [
         side.stream
         for side in join_sides(stage)
-        if side.stream != stream
+        if side.stream not in (stream, stage.derived)
         and not side.preserved
         and not set(key) <= set(stage.pipeline.streams[side.stream].promised_on)
     ]
+    own = dict(zip(key, stage.key_columns(stream), strict=True))
     for promise in promises:
-        patterns = {column: written(spans, kinds[column]) for column, spans in sorted(promise.items())}
+        patterns = {column: written(spans, kinds[column]) for column, spans in promise.items()}
         patterns = patterns or {key[0]: {"between": {}}}
         on_key = patterns.keys() <= set(key)
+        ordered = sorted(patterns, key=lambda column: own.get(column, f"{stream}_{column}"))
         for each in (stream, *others) if on_key else (stream,):
-            if each in stage.shown:
-                yield json.dumps({f"{each}_{column}": pattern for column, pattern in patterns.items()})
+            shown = dict(zip(key, stage.key_columns(each), strict=True))
+            if each in stage.shown_inputs:
+                yield json.dumps(
+                    {shown.get(column, f"{each}_{column}"): patterns[column] for column in ordered}
+                )

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import sqlalchemy as sa
 
-from endmark.databases import place
+from endmark.databases import database_url, place
 from endmark.domain import Domain
 from endmark.errors import ConfigError, MissingPartError
 from endmark.pipeline import Lookup, Pipeline, Relation
@@ -48,7 +48,8 @@ def load_relations(session: Session, pipeline: Pipeline) -> None:
     """Make `relation_<relation>` for each lookup.
 
     The table has R's columns as `<relation>_<column>`. It has the rows whose keys `rows_<stream>` has, or the
-    relations by whose columns R is asked. If a key has columns of several of them, any values go together.
+    relations by whose columns R is asked. If a key has columns of several of them, any values go together. A
+    column that a row step behind a join derives restricts nothing.
 
     Raises:
         MissingPartError: the database or the table cannot be read.
@@ -86,6 +87,8 @@ def _asked(session: Session, pipeline: Pipeline, lookup: Lookup) -> str:
     """Make tables of the values by which R is asked; return joins that keep the rows with these values."""
     joins = []
     for origin in sorted({column.origin for column in pipeline.asked_by(lookup).key}):
+        if origin not in {**pipeline.relations, **pipeline.streams}:
+            continue  # a row step behind a join derives the column, of which no value is known yet
         rows = f"relation_{origin}" if origin in pipeline.relations else f"rows_{origin}"
         pairs = [
             (name(column.in_results), name(f"{lookup.relation}_{theirs}"))
@@ -119,7 +122,7 @@ def _pairs(pipeline: Pipeline, lookup: Lookup) -> list[tuple[Column, str]]:
 def _chunks(relation: Relation, prefix: str) -> Iterator[pa.Table]:
     wanted = [sa.column(quoted(column), _sql_type(kind)) for column, kind in relation.columns.items()]
     backend = backend_of(relation.url)
-    engine = sa.create_engine(relation.url)
+    engine = sa.create_engine(database_url(relation.url, f"relations.{prefix}.url"))
     try:
         with engine.connect() as connection:
             if utc := _IN_UTC.get(backend):

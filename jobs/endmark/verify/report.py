@@ -20,7 +20,7 @@ class TopicCounts(_Model):
     """The counts of a topic's records.
 
     `records` is the sum of `processed`, `dead_letters`, `filtered` and all `violations`. `skipped` counts
-    tombstones, which are processed, too.
+    tombstones and deletions without effect, which are processed, too.
     """
 
     topic: str

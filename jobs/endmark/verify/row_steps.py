@@ -63,24 +63,15 @@ def step_rows(session: Session, pipeline: Pipeline, stream: str) -> None:
         return
     session.run(_OWN, **tables)
     own = pipeline.streams[stream].columns
-    reader = session.batches(
+    untouched = [column for column in own if all(_keeps(step, column) for step in steps)]
+    arriving = _arriving(
+        session,
+        steps,
+        {column: kind for column, kind in steps[-1].columns.items() if column not in untouched},
         'SELECT "#row", $columns FROM $own',
-        BATCH_ROWS,
         own=tables["own"],
         columns=", ".join(f"{name(f'{stream}_{column}')} AS {name(column)}" for column in own),
     )
-    untouched = [column for column in own if all(_keeps(step, column) for step in steps)]
-    derived = {column: kind for column, kind in steps[-1].columns.items() if column not in untouched}
-    schema = pa.schema(
-        [
-            (_ROW, pa.int64()),
-            (_FATE, pa.string()),
-            *((column, kind.arrow) for column, kind in derived.items()),
-        ]
-    )
-    with alone() as duck:
-        found = [_through(duck, steps, pa.Table.from_batches([batch]), schema) for batch in reader]
-    arriving = pa.concat_tables([schema.empty_table(), *found])
     columns = [
         f"o.{shown}" if column in untouched else f"s.{name(column)} AS {shown}"
         for column in steps[-1].columns
@@ -88,6 +79,53 @@ def step_rows(session: Session, pipeline: Pipeline, stream: str) -> None:
     ]
     session.run_on(arriving, _FATES, **tables, **places)
     session.run_on(arriving, _STEPPED, columns=", ".join(columns), **tables, **places)
+
+
+def rows_behind(session: Session, steps: Sequence[RowStep], table: str, columns: Sequence[str]) -> pa.Table:
+    """Return the `rowid` of each row of a table as `#row`, its `#fate` behind row steps, and derived columns.
+
+    A row that is left has no fate. Derived columns are null in the others.
+
+    Args:
+        session: the session that has the table.
+        steps: the row steps, over the columns of the table.
+        table: the name of the table.
+        columns: the columns in front of the steps.
+    """
+    derived = {column for step in steps for column in step.derived}
+    return _arriving(
+        session,
+        steps,
+        {column: kind for column, kind in steps[-1].columns.items() if column in derived},
+        'SELECT rowid AS "#row", $columns FROM $table',
+        table=name(table),
+        columns=", ".join(map(name, columns)),
+    )
+
+
+def _arriving(
+    session: Session, steps: Sequence[RowStep], derived: Mapping[str, ColumnType], rows: str, **parts: str
+) -> pa.Table:
+    """Return the number and the fate of rows behind row steps, and some columns there.
+
+    Args:
+        session: the session.
+        steps: the row steps.
+        derived: the columns to return.
+        rows: the SQL of the rows with their `#row`.
+        parts: the fragments of `rows`.
+    """
+    schema = pa.schema(
+        [
+            (_ROW, pa.int64()),
+            (_FATE, pa.string()),
+            *((column, kind.arrow) for column, kind in derived.items()),
+        ]
+    )
+    reader = session.batches(rows, BATCH_ROWS, **parts)
+    with alone() as duck:
+        found = [_through(duck, steps, pa.Table.from_batches([batch]), schema) for batch in reader]
+    return pa.concat_tables([schema.empty_table(), *found])
 
 
 def own_rows(pipeline: Pipeline, stream: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from endmark.pipeline import Pipeline
+from endmark.pipeline.stage import Stage
 from endmark.pipeline.steps import LookupStep
-from endmark.pipeline.tables import is_latest_role, is_step_role, step_of
+from endmark.pipeline.tables import is_latest_role, is_step_role, step_of, step_role
 from endmark.verify.join_sides import stream_names
 from endmark.verify.session import Session, name, names
 
@@ -13,6 +14,8 @@ CREATE TABLE $expected AS SELECT $columns FROM $behind
 WHERE ($partition, $offset) NOT IN (SELECT (part, off) FROM $missed WHERE refused)
 """
 
+_RESULTS = "CREATE TABLE $table AS SELECT $columns FROM $results"
+
 
 def expect_steps(session: Session, pipeline: Pipeline, stream: str) -> None:
     """Make `expected_<table>` for each table of all rows of a stream, or of one of its steps.
@@ -20,7 +23,9 @@ def expect_steps(session: Session, pipeline: Pipeline, stream: str) -> None:
     Needs `processed_<stream>` and `missed_<stream>`, and `behind_<relation>` of each lookup.
     """
     for role in filter(is_step_role, pipeline.laid_out):
-        if is_latest_role(role) or pipeline.flow.way_to(step_of(role))[0] != stream:
+        if is_latest_role(role) or step_of(role) in pipeline.flow.ends:
+            continue
+        if pipeline.flow.way_to(step_of(role))[0] != stream:
             continue
         session.run(
             _ROWS,
@@ -30,6 +35,16 @@ def expect_steps(session: Session, pipeline: Pipeline, stream: str) -> None:
             missed=name(f"missed_{stream}"),
             **stream_names(pipeline, stream),
         )
+
+
+def expect_join(session: Session, earlier: Stage) -> None:
+    """Make `expected_<table>` and `uncertain_<table>` of an earlier stage's results, if a table has them."""
+    role = step_role(str(earlier.steps.end))
+    if role not in earlier.pipeline.laid_out:
+        return
+    columns = names([column for column, _ in earlier.columns])
+    for kind in ("expected", "uncertain"):
+        session.run(_RESULTS, table=name(f"{kind}_{role}"), columns=columns, results=name(f"{kind}_results"))
 
 
 def rows_behind(pipeline: Pipeline, role: str) -> str:

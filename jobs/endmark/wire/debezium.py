@@ -1,9 +1,9 @@
 """Reads Debezium's JSON envelopes, with or without their schema, as rows and punctuations.
 
 Only the members `op`, `after` and `before` count; all others may be anything. If `op` is `c` or `r`, `after`
-is a row. If it is `u`, `after` is a row if the stream takes updates. If it is `d`, the envelope is a
-punctuation: it names the values that `before` has in `punctuated_on`, the primary key of the table. A
-tombstone is skipped, since the deletion before it has said the same.
+is a row. If it is `u`, `after` is a row if the stream takes updates. If it is `d`, the envelope is read like
+a punctuation: it names the values that `before` has in the primary key of the table. A tombstone is skipped,
+since the deletion before it has said the same.
 
 Envelopes in Debezium's usual spelling are read a column at a time, like flat records. All others are read one
 by one.
@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from endmark.types import ColumnType
 from endmark.wire.json_reader import JsonReader, mask, matching
 from endmark.wire.json_records import MARK, JsonParser, Parsed
 from endmark.wire.rejection import Document, UnreadableError, read_document
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from endmark.state.search import Bools, Ints
-    from endmark.types import ColumnType
 
 _MOST_OPENED = 800  # objects and lists; Python's reader, which reads all other records, nests hardly deeper
 _OPTIONAL = rf'(?:{WS},{WS}"%s"{WS}:{WS}(?:null|%s))?'
@@ -53,7 +53,8 @@ class DebeziumParser:
     Args:
         columns: all columns of the stream; a row image has these, and those that are not nullable have a
             value.
-        punctuated_on: the primary key of the table. If it is empty, a deletion is a dead letter.
+        deleted_on: the primary key of the table, which a deletion names. If it is empty, deletions are
+            skipped.
         stream: the name of the stream, for errors.
         key: the columns of the join key.
         updates: whether an update is a row.
@@ -63,7 +64,7 @@ class DebeziumParser:
     def __init__(
         self,
         columns: Mapping[str, ColumnType],
-        punctuated_on: Sequence[str],
+        deleted_on: Sequence[str],
         stream: str,
         *,
         key: Sequence[str],
@@ -72,12 +73,12 @@ class DebeziumParser:
     ) -> None:
         self._columns = columns
         self._ignoring = ignoring
-        self._primary = tuple(punctuated_on)
+        self._primary = tuple(deleted_on)
         self._row_ops = "cru" if updates else "cr"
-        self._flat = JsonParser(columns, punctuated_on, stream, key=key, ignoring=ignoring)
+        self._flat = JsonParser(columns, deleted_on, stream, key=key, ignoring=ignoring)
         # If the primary key is the join key, deletions name keys and are read a column at a time. Deletions
         # of any other primary key are promises and are read one by one.
-        named = {name: columns[name].required for name in key} if set(key) == set(punctuated_on) else {}
+        named = {name: columns[name].required for name in key} if set(key) == set(deleted_on) else {}
         self._forms = [
             _Form(columns, named, self._row_ops, path, ignoring=extra)
             for extra in ((False, True) if ignoring else (False,))
@@ -87,6 +88,9 @@ class DebeziumParser:
     def parse(self, values: pa.Array) -> Parsed:
         """Parse the records in a binary array. No record raises: bad ones are in `rejections`."""
         left = mask(values.is_valid())
+        if not self._primary:
+            for form in self._forms:
+                left[form.deletions(values, left)] = False
         skipped = len(values) - int(left.sum())
         pieces = []
         for form in self._forms:
@@ -94,10 +98,10 @@ class DebeziumParser:
             left[found.row_at] = left[found.closed_keys_at] = False
             pieces.append(found)
         pieces.append(parse_translated(values, np.flatnonzero(left), self._translated, self._flat))
-        return replace(_merged(pieces), skipped=skipped)
+        return replace(_merged(pieces), skipped=skipped + pieces[-1].skipped)
 
-    def _translated(self, value: bytes) -> bytes:
-        """The row or punctuation of an envelope, as flat JSON."""
+    def _translated(self, value: bytes) -> bytes | None:
+        """The row or punctuation of an envelope, as flat JSON; `None` for a deletion without effect."""
         envelope = read_document(value)
         if "payload" in envelope:
             envelope = _member(envelope, "payload")
@@ -107,6 +111,8 @@ class DebeziumParser:
             if twice := after.twice.intersection(self._columns if self._ignoring else after):
                 raise UnreadableError("duplicate_field", f"field {min(twice)!r} stands twice in `after`")
             return json.dumps(after, ensure_ascii=False).encode()
+        if op == "d" and not self._primary:
+            return None
         if op == "d":
             before = _member(envelope, "before")
             values = {name: _member(before, name, object) for name in self._primary}
@@ -127,7 +133,7 @@ class _Form:
 
     Args:
         columns: the columns of the stream.
-        named: the columns of the key that a deletion names; empty if a deletion names no key.
+        named: the columns of the key that a deletion names; empty if it names no key, or another one.
         row_ops: the values of `op` that stand for a row.
         path: the members that lead to the envelope; `payload` or none.
         ignoring: whether a row image may have other columns. Those without any are read before.
@@ -156,21 +162,35 @@ class _Form:
         self._row = written(f"[{row_ops}]", f"(?:null|{ANY_OBJECT})", row(columns, ignoring=ignoring))
         values = dict.fromkeys(columns, ANY_SCALAR) | {name: pattern(kind) for name, kind in named.items()}
         before = members(values, undeclared(columns) if ignoring else None)
-        self._deletion = written("d", before, "null") if named else None
+        self._deletion = written("d", before, "null")
+        self._names = bool(named)
+        self._ops = JsonReader({"op": ColumnType.STRING}, {"op": (*path, "op")}, ignoring=True)
         self._rows = JsonReader(columns, {name: (*path, "after", name) for name in columns}, ignoring=True)
         self._closed_keys = JsonReader(
             named, {name: (*path, "before", name) for name in named}, ignoring=True
         )
 
+    def deletions(self, values: pa.Array, among: Bools) -> Ints:
+        """Return the positions of deletions among some records, whatever they name."""
+        _, at = self._ops.read(values, _written(values, self._shallow(values, among), self._deletion))
+        return at
+
     def read(self, values: pa.Array, among: Bools) -> Parsed:
-        if self._nested:
-            # Python's reader takes deeper documents, so that both ways to read a record agree on them.
-            opened = pc.add(pc.count_substring(values, "{"), pc.count_substring(values, "["))
-            among = among & mask(pc.less_equal(opened, _MOST_OPENED))
+        """Read the rows, and the keys that deletions name, among some records."""
+        among = self._shallow(values, among)
         rows, row_at = self._rows.read(values, _written(values, among, self._row))
-        closed_keys, closed_keys_at = self._closed_keys.read(values, _written(values, among, self._deletion))
+        deletion = self._deletion if self._names else None
+        closed_keys, closed_keys_at = self._closed_keys.read(values, _written(values, among, deletion))
         extra = len(row_at) if self._ignoring else 0
         return Parsed(rows, row_at, closed_keys, closed_keys_at, [], [], extra=extra)
+
+    def _shallow(self, values: pa.Array, among: Bools) -> Bools:
+        """Return a mask of the records among some that can be read in columns."""
+        if not self._nested:
+            return among
+        # Python's reader takes deeper documents, so that both ways to read a record agree on them.
+        opened = pc.add(pc.count_substring(values, "{"), pc.count_substring(values, "["))
+        return among & mask(pc.less_equal(opened, _MOST_OPENED))
 
 
 def _written(values: pa.Array, among: Bools, expression: str | None) -> Ints:
@@ -191,13 +211,12 @@ def _merged(pieces: list[Parsed]) -> Parsed:
     row_at = np.concatenate([piece.row_at for piece in pieces])
     closed_keys_at = np.concatenate([piece.closed_keys_at for piece in pieces])
     last = pieces[-1]
+    named = [piece.closed_keys for piece in pieces if piece.closed_keys.num_columns]
     return replace(
         last,
         rows=_ordered([piece.rows for piece in pieces], row_at),
         row_at=np.sort(row_at),
-        closed_keys=_ordered(
-            [piece.closed_keys for piece in pieces if piece.closed_keys.num_columns], closed_keys_at
-        ),
+        closed_keys=_ordered(named, closed_keys_at) if named else last.closed_keys,
         closed_keys_at=np.sort(closed_keys_at),
         extra=sum(piece.extra for piece in pieces),
     )

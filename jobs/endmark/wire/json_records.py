@@ -40,11 +40,11 @@ class Parsed:
     Args:
         rows: the data rows.
         row_at: their positions in the array, ascending.
-        closed_keys: the keys that punctuations name, a column for each key column.
+        closed_keys: the keys that punctuations or deletions name, a column for each key column.
         closed_keys_at: their positions, ascending.
         promises: punctuations of any other shape, with their positions.
         rejections: a rejection for each record that cannot be read.
-        skipped: the number of tombstones, which say nothing.
+        skipped: the number of tombstones and of deletions without effect.
         extra: the number of rows that had members which are not declared, and are left out.
     """
 

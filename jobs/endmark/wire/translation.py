@@ -18,23 +18,29 @@ if TYPE_CHECKING:
 
 
 def parse_translated(
-    values: pa.Array, at: Ints, translate: Callable[[bytes], bytes], parser: JsonParser
+    values: pa.Array, at: Ints, translate: Callable[[bytes], bytes | None], parser: JsonParser
 ) -> Parsed:
     """Parse the records at these positions.
 
     Args:
         values: a binary array of records, of any format.
         at: positions in `values`, ascending.
-        translate: returns a record as JSON for `parser`, and raises UnreadableError if it cannot read one.
+        translate: returns a record as JSON for `parser`, or `None` if it is skipped, and raises
+            UnreadableError if it cannot read one.
         parser: the parser of the translated records.
     """
-    texts, places, rejections = [], [], []
+    texts, places, rejections, skipped = [], [], [], 0
     for place, value in zip(at.tolist(), values.take(pa.array(at)).to_pylist(), strict=True):
         try:
-            texts.append(translate(value or b""))
-            places.append(place)
+            text = translate(value or b"")
         except UnreadableError as why:
             rejections.append(Rejection(place, why.reason, str(why), value))
+            continue
+        if text is None:
+            skipped += 1
+        else:
+            texts.append(text)
+            places.append(place)
     parsed = parser.parse(pa.array(texts, pa.binary()))
     of = np.array(places, np.int64)
     for each in parsed.rejections:
@@ -46,4 +52,5 @@ def parse_translated(
         closed_keys_at=of[parsed.closed_keys_at],
         promises=[(places[number], promise) for number, promise in parsed.promises],
         rejections=sorted(rejections, key=lambda each: each.at),
+        skipped=skipped,
     )

@@ -65,7 +65,8 @@ function streamsBehind({ inputs }, steps) {
 function detailOf({ name, kind, relation }, streams, { rate, total, has, sum }) {
   switch (kind) {
     case "rows": {
-      const filtered = `filtered_rows_total{step=${name},stream=${streams[0]}}`;
+      const ofRows = `filtered_rows_total{step=${name},stream=${streams[0]}}`;
+      const filtered = has(ofRows) ? ofRows : `filtered_results_total{step=${name}}`; // behind a join
       return has(filtered) ? `filters ${rate(filtered, "rows/s")}` : "filters no row";
     }
     case "lookup":
@@ -80,7 +81,7 @@ function detailOf({ name, kind, relation }, streams, { rate, total, has, sum }) 
 function sinksOf({ tables, published }, { rate, total, has }) {
   const ofStep = (step) => `step_rows_total{step=${step}}`;
   const figures = {
-    results: () => rate("join_results_total", "rows/s"),
+    results: (step) => rate(has(ofStep(step)) ? ofStep(step) : "join_results_total", "rows/s"),
     groups: () => total("groups_closed_total", "rows"),
     running: () => total("running_groups_total", "rows"),
     dead_letters: () => total("dead_letters_total", "records"),
@@ -89,7 +90,7 @@ function sinksOf({ tables, published }, { rate, total, has }) {
     step: (step) => rate(ofStep(step), "rows/s"),
     latest: (step) => rate(`upserted_rows_total{step=${step}}`, "rows/s"),
   };
-  const publishedRows = (step) => (has(ofStep(step)) ? figures.step(step) : figures.results());
+  const publishedRows = figures.results;
   const sink = (about, name, step, detail) => ({
     id: `${about} ${name}`,
     title: name,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
 import time
 from contextlib import closing
 from pathlib import Path
@@ -17,28 +16,14 @@ from endmark.control import forecasts
 from endmark.control.database import OpsDatabase
 from endmark.pipelines import AUCTION
 from endmark_feed.relation import seed_relation
-from support.commands import endmark
+from support.commands import assert_one_line, endmark
 
 
-def run_arguments(tmp_path: Path) -> list[str]:
-    impatient = tmp_path / "pipeline.yaml"
-    impatient.write_text(AUCTION.read_text().replace("table: sellers", "table: sellers\n    retry: 1s"))
-    return [
-        "run",
-        str(impatient),
-        "--bootstrap=127.0.0.1:1",
-        f"--warehouse={tmp_path}",
-        f"--checkpoint={tmp_path / 'checkpoint'}",
-        f"--ops-url=sqlite:///{tmp_path / 'ops.db'}",
-    ]
-
-
-def assert_one_line(ended: subprocess.CompletedProcess[str], *parts: str) -> None:
-    assert ended.returncode == 2, ended.stderr
-    [line] = [line for line in ended.stderr.splitlines() if line.startswith("endmark: ")]
-    for part in parts:
-        assert part in line
-    assert "Traceback" not in ended.stderr
+def impatient(tmp_path: Path) -> str:
+    """The auction pipeline, which gives its database up after a second."""
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(AUCTION.read_text().replace("table: sellers", "table: sellers\n    retry: 1s"))
+    return str(file)
 
 
 def test_valid_pipeline() -> None:
@@ -127,6 +112,7 @@ def test_a_plan_of_the_join(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_planned(tmp_path: Path) -> None:
+    """An empty relation and a size that is none are refused."""
     empty = endmark("plan", ENDMARK_RELATION_URL=_sellers(tmp_path, 0))
     assert_one_line(empty, "relation sellers: the relation is empty")
     wrong = endmark("plan", "--memory=lots")
@@ -163,14 +149,13 @@ def test_missing_java(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        ("mysql+pymysql://u:secret@127.0.0.1:1/w", "the database did not answer for"),
         ("sqlite:///{}/empty.db", "the database has no such table, only: none"),
         ("sqlite:///{}/narrow.db", "no column rating; there are seller_id, name, country"),
         ("sqlite:////nowhere/r.db", "the database did not answer"),
     ],
 )
-def test_missing_database(tmp_path: Path, url: str, says: str) -> None:
-    """A relation that cannot be read is one line, without its password."""
+def test_a_relation_that_cannot_be_read(tmp_path: Path, url: str, says: str) -> None:
+    """One line says why. `plan` checks a relation as `run` does, without Java."""
     columns: list[sa.Column[Any]] = [
         sa.Column("seller_id", sa.BigInteger),
         sa.Column("name", sa.Text),
@@ -179,19 +164,22 @@ def test_missing_database(tmp_path: Path, url: str, says: str) -> None:
     narrow = sa.create_engine(f"sqlite:///{tmp_path}/narrow.db")
     sa.Table("sellers", sa.MetaData(), *columns).create(narrow)
 
-    ended = endmark(*run_arguments(tmp_path), ENDMARK_RELATION_URL=url.format(tmp_path))
+    ended = endmark("plan", impatient(tmp_path), ENDMARK_RELATION_URL=url.format(tmp_path))
 
     assert_one_line(ended, "relation 'sellers'", says)
+
+
+def test_missing_database(tmp_path: Path) -> None:
+    """A job whose database is away ends with one line, without the password."""
+    ended = endmark(
+        "run",
+        impatient(tmp_path),
+        "--bootstrap=127.0.0.1:1",
+        f"--warehouse={tmp_path}",
+        f"--checkpoint={tmp_path / 'checkpoint'}",
+        f"--ops-url=sqlite:///{tmp_path / 'ops.db'}",
+        ENDMARK_RELATION_URL="mysql+pymysql://u:secret@127.0.0.1:1/w",
+    )
+
+    assert_one_line(ended, "relation 'sellers'", "the database did not answer for")
     assert "secret" not in ended.stderr + ended.stdout
-
-
-def test_missing_broker(tmp_path: Path) -> None:
-    """A broker that does not answer is named."""
-    columns = [sa.Column(name, sa.Text) for name in ("name", "country")]
-    engine = sa.create_engine(f"sqlite:///{tmp_path}/r.db")
-    key, rating = sa.Column("seller_id", sa.Integer, primary_key=True), sa.Column("rating", sa.Double)
-    sa.Table("sellers", sa.MetaData(), key, *columns, rating).create(engine)
-
-    ended = endmark(*run_arguments(tmp_path), ENDMARK_RELATION_URL=f"sqlite:///{tmp_path}/r.db")
-
-    assert_one_line(ended, "no Kafka broker answers at 127.0.0.1:1", "start it, or correct --bootstrap")

@@ -184,7 +184,8 @@ def test_a_punctuation_that_would_be_a_dead_letter_is_refused(broker: Broker) ->
 
 
 def test_a_heartbeat_goes_to_every_partition(broker: Broker) -> None:
-    """As a promise up to a time that the engine reads as a heartbeat; what would say more is refused."""
+    """It is a promise up to a time, which the engine reads as a heartbeat. A value that would promise more is
+    refused."""
     topic = "client-heartbeats"
     create_topics(broker.bootstrap, {topic: PARTITIONS})
     with StreamProducer(broker.bootstrap, topic, COLUMNS, key="item_id", event_time="at") as stream:

@@ -159,7 +159,7 @@ def test_costs_at_other_loads_are_not_compared() -> None:
 
 
 def test_rows_that_wait_are_not_answered() -> None:
-    """Of batches that read for a time, what is answered counts, not what comes."""
+    """In batches that read for a time, the rows answered count, not the rows that come."""
     tuner = Autotune([pages()], {PAGES: 100})
     waiting = 0.0
     coming: list[ReadTurn] = []

@@ -53,7 +53,7 @@ def fields(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
 
 @pytest.mark.parametrize("path", list(fields(SPEC)), ids=".".join)
 def test_a_checkpoint_refuses_what_takes_a_new_one(path: tuple[str, ...]) -> None:
-    """And nothing else, field by field."""
+    """Each field is pinned to a checkpoint exactly if its rule says so."""
     said: Any = deepcopy(SPEC)
     *above, last = path
     inside = said
@@ -114,7 +114,7 @@ TURNED = {
 
 
 def test_each_knob_reaches_the_tasks(tmp_path: Path) -> None:
-    """What is live changes the plan of a bucket, unless it is for the driver, and nothing else does."""
+    """A live knob changes the plan of a bucket, unless it is the driver's. Nothing else changes the plan."""
     tasks = BucketTasks(PIPELINE, SELLERS, 1, tmp_path)
 
     def plan(**values: Any) -> BucketPlan:

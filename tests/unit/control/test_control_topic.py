@@ -183,7 +183,7 @@ def due(at: float | None, oldest: float | None = None) -> Samples:
 
 @pytest.mark.parametrize(("at", "sent"), [(None, 0), (100.5, 0), (100, 1), (7, 1)])
 def test_a_pulse_is_sent_when_a_batch_is_due(topic: Topic, at: float | None, sent: int) -> None:
-    """And not before, and none when nothing waits."""
+    """No pulse is sent before, and none when nothing waits."""
     driver = Pulse("broker", TOPIC)
     driver.beat()
     driver.batch_done(due(at), {})

@@ -139,7 +139,7 @@ def test_what_records_and_people_wrote_is_stored_on_each_server(
 
 
 def test_duration_is_added_after_the_commit(ops: OpsDatabase) -> None:
-    """What is known only later joins its batch, and a batch that is gone is no error."""
+    """Figures that are known only later join their batch. A batch that is gone is no error."""
     record(ops, 0, 10)
     ops.amend_batch("auction", 0, {"batch_seconds{phase=total}": 1.5}, {"items": {"0": 4, "1": 0}})
     ops.amend_batch("auction", 9, {"batch_seconds{phase=total}": 1.5}, {})
@@ -223,7 +223,7 @@ def _state(ops: OpsDatabase, run_id: str) -> str:
 
 
 def test_of_jobs_that_start_together_one_gets_the_name(ops: OpsDatabase) -> None:
-    """Also if none of the pipeline was there before."""
+    """Only one starts, even if the pipeline had no run before."""
     together = Barrier(4)
 
     def started(number: int) -> bool:

@@ -18,7 +18,7 @@ SECONDS = 90.0
 
 
 def found(turns: UnreadTurns, read: int) -> bool:
-    """Whether there is one, soon."""
+    """Return whether an unread turn is found soon."""
     deadline = time.monotonic() + SECONDS
     while not turns.beyond(read) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -52,6 +52,6 @@ def test_a_turn_of_somebody_is_found_until_it_was_read(broker: Broker, kind: str
 
 
 def test_without_a_broker_there_is_none() -> None:
-    """Which the query says, not this."""
+    """A missing broker is the query's error, so nothing is raised here."""
     with closing(UnreadTurns("127.0.0.1:1", "unread", 0)) as turns:
         assert not turns.beyond(0)

@@ -1,4 +1,4 @@
-"""What a failed query leaves behind: a place and a cause, in one line."""
+"""A failed query leaves one line behind, with a place and a cause."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_a_batch_is_no_pause_from_its_size_on_or_if_it_is_full(said: dict[str, i
 
 
 def test_no_batch_is_written_between_a_turn_and_the_next_query() -> None:
-    """Nor is one refused for a turn to what holds anyhow."""
+    """A batch is refused after a turn that changes the pace, and not after one to the present value."""
     pace = Pace(PIPELINE, [], fixed=False)
     pace.take([turn(0, "records", 5), turn(1, "records", 70), turn(2, "size", 5)])
     pace.require_same()

@@ -67,7 +67,7 @@ def test_the_error_says_what_is_wrong_most_often_and_where() -> None:
 
 
 def test_the_last_records_are_those_of_whole_batches() -> None:
-    """As few as have 1,000 together; one batch alone, if it is larger."""
+    """They are as few batches as have 1,000 records together, or one larger batch alone."""
     batches = Batches()
 
     assert not batches.batch(600, empty=120)
@@ -127,7 +127,7 @@ def test_impossible_limits_are_refused(limit: Any, error: str) -> None:
 
 
 def test_a_limit_is_read_again_as_it_was_written() -> None:
-    """As JSON keeps it."""
+    """A limit survives its JSON."""
     limit = Limit.model_validate({"share": "12.5%", "of": 8})
 
     assert Limit.model_validate(json.loads(limit.model_dump_json())) == limit

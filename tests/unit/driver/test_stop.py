@@ -27,7 +27,7 @@ def test_a_signal_whose_exception_was_dropped_ends_the_start(number: signal.Sign
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_a_running_job_raises_nothing(number: signal.Signals) -> None:
-    """Nor when another library has taken the signal meanwhile, and handlers of before are put back."""
+    """This holds even if another library has taken the signal meanwhile. Earlier handlers are put back."""
     before = signal.getsignal(number)
     stop = StopRequest()
     with stop.listening():

@@ -102,3 +102,15 @@ def test_files_of_other_writers_are_upserted(tmp_path: Path) -> None:
         item: (rows[item % 3]["country"], 0) for item in range(3, 9)
     }
     assert pa.table(DeltaTable(str(table.path)).scan()).num_rows == 9
+
+
+def test_the_history_has_rows_files_and_bytes_of_each_batch(tmp_path: Path) -> None:
+    table = UpsertedTable(tmp_path)
+    table.upsert([group(item, 0) for item in range(5)], 0, tasks=2)
+    table.upsert([group(0, 1)], 1)
+
+    last, first = (each["operationMetrics"] for each in DeltaTable(str(table.path)).history()[:2])
+    assert (first["numFiles"], first["numOutputRows"], first["numRemovedFiles"]) == ("2", "5", "0")
+    added = sum(int(metrics["numOutputBytes"]) for metrics in (first, last))
+    left = sum(pa.table(DeltaTable(str(table.path)).get_add_actions())["size_bytes"].to_pylist())
+    assert added - int(last["numRemovedBytes"]) == left

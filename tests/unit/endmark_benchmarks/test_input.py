@@ -13,7 +13,7 @@ from endmark_benchmarks.workloads.lookup_input import STREAMS, Recorded, Sizes, 
 
 
 def digest_of(pairs: Iterable[tuple[int, int]]) -> Digest:
-    """Of answers by what both sides are coded from."""
+    """Return the digest of answers from the numbers that both sides are coded from."""
     products = [(left % 2_147_483_647) * (right % 2_147_483_647) for left, right in pairs]
     return Digest(
         len(products), *(sum(each % by for each in products) for by in (4_294_967_291, 4_294_967_279))

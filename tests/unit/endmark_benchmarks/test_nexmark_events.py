@@ -111,7 +111,7 @@ def test_no_later_row_breaks_a_promise(group: int) -> None:
 
 
 def ends(promises: dict[str, list[str]]) -> dict[tuple[str, str], int]:
-    """What is over, by stream and column."""
+    """Return the end of the latest promise, by stream and column."""
     found = {}
     for stream, texts in promises.items():
         for text in texts:
@@ -131,7 +131,7 @@ def test_a_group_comes_out_of_order_and_whole() -> None:
 
 @pytest.mark.parametrize("rate", [100, 10_000])
 def test_rows_are_no_farther_from_what_they_speak_of_than_a_span(rate: int) -> None:
-    """And some come before it, by up to `LEAD` ids."""
+    """Some rows come before their person or auction, by up to `LEAD` ids."""
     found = Generator(rate=rate).rows(0, EVENTS)
     for speaking, column, about in ((AUCTIONS, "seller", PERSONS), (BIDS, "auction", AUCTIONS)):
         known: dict[int, Any] = dict(

@@ -54,7 +54,7 @@ def test_bounds_on_time_change_no_answer(recording: Recording, name: str) -> Non
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_digest_speaks_of_every_column(recording: Recording, name: str) -> None:
-    """Of each answer alone, so that no change makes up for another."""
+    """A digest of a single answer changes with each column, so no change makes up for another."""
     query = QUERIES[name]
     with loaded(recording, query.streams) as at_once:
         answers = at_once.sql(f"FROM ({query.standard(MICROS)}) LIMIT 1").to_arrow_table()

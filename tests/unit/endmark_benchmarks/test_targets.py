@@ -1,4 +1,4 @@
-"""Which targets a result meets, and how the page says it."""
+"""A result meets its targets or not, and the page says which."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def closed(stream: list[Event]) -> list[int]:
 
 
 def segments(stream: list[Event]) -> list[tuple[int, list[int]]]:
-    """What every punctuation closes, and the keys of the rows since the one before."""
+    """Return each closed key with the keys of the rows since the punctuation before."""
     found, keys = list[tuple[int, list[int]]](), list[int]()
     for event in stream:
         if event.closes:

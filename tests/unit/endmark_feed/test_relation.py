@@ -92,8 +92,8 @@ def test_a_fill_that_fails_leaves_no_rows(tmp_path: Path) -> None:
     ("address", "error", "text"),
     [
         ("not a url", ConfigError, "is no database URL"),
-        ("nonsense://somewhere/x", ConfigError, "is no database URL"),
-        ("oracle://a:secret@127.0.0.1/x", MissingPartError, "driver that is not installed"),
+        ("nonsense://somewhere/x", ConfigError, "which is no known database; write sqlite:///"),
+        ("oracle://a:secret@127.0.0.1/x", ConfigError, "which is no known database; write sqlite:///"),
         ("sqlite:////no/such/directory/x.db", MissingPartError, "unable to open database file"),
         ("mysql+pymysql://a:secret@127.0.0.1:1/x", MissingPartError, "start the database"),
     ],

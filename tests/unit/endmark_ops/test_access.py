@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import schemathesis
@@ -20,6 +21,7 @@ from endmark.control.description import describe
 from endmark.driver.topics import make_topic
 from endmark.embedded.broker import Broker
 from endmark.errors import ConfigError
+from endmark_ops import access
 from endmark_ops.access import READS, FailedLogins, parse_tokens, read_tokens
 from endmark_ops.app import create_app
 from endmark_ops.reach import Reach
@@ -31,6 +33,13 @@ from support.ops_tokens import BOTH, READER, WRITE_ONLY, WRITER, bearer
 from support.verify_world import make_pipeline
 
 BASIC = {"Authorization": f"Basic {WRITER}"}
+
+
+@pytest.fixture
+def _undelayed() -> Iterator[None]:
+    """Refusals are sent at once; `test_whoever_fails_again_waits_longer_and_alone` holds the delays."""
+    with patch.object(access, "_LONGEST_WAIT", 0.0):
+        yield
 
 
 def app(tmp_path: Path, reach: Reach, known_as: Sequence[str] = ()) -> FastAPI:
@@ -52,6 +61,7 @@ def answers(client: OpsClient, found: list[tuple[str, str]], headers: dict[str, 
     return {client.request(method, path, headers=headers, content=b"{").status_code for method, path in found}
 
 
+@pytest.mark.usefixtures("_undelayed")
 def test_every_route_that_writes_refuses_all_but_a_token_that_may(tmp_path: Path) -> None:
     client = OpsClient(app(tmp_path, Reach(BOTH)))
     found = list(routes(client, writing=True))
@@ -67,6 +77,7 @@ def test_every_route_that_writes_refuses_all_but_a_token_that_may(tmp_path: Path
     assert WRITER not in missing.text
 
 
+@pytest.mark.usefixtures("_undelayed")
 @pytest.mark.parametrize("tokens", [(), parse_tokens(f"grafana:read:{READER}", "here")])
 def test_nothing_is_written_unless_there_is_a_token_for_it(tmp_path: Path, tokens: Any) -> None:
     client = OpsClient(app(tmp_path, Reach(tokens)))
@@ -74,6 +85,7 @@ def test_nothing_is_written_unless_there_is_a_token_for_it(tmp_path: Path, token
         assert answers(client, list(routes(client, writing=True)), headers) == {403}
 
 
+@pytest.mark.usefixtures("_undelayed")
 def test_reads_need_a_token_once_there_is_one_for_reading(tmp_path: Path) -> None:
     """A token that may write is as good; the view's files and the probe of the process hold no figures."""
     open_to_all, guarded = (
@@ -110,6 +122,7 @@ def test_tokens_come_from_text_and_files(tmp_path: Path) -> None:
     assert WRITER not in repr(read_tokens(file))
 
 
+@pytest.mark.usefixtures("_undelayed")
 def test_an_expired_token_is_worth_nothing_and_opens_nothing(tmp_path: Path) -> None:
     """It is good to the end of its last day, in UTC. Reads stay closed though no token can read any more."""
     yesterday, today = (datetime.now(UTC).date() - timedelta(days=days) for days in (1, 0))
@@ -127,6 +140,7 @@ def test_an_expired_token_is_worth_nothing_and_opens_nothing(tmp_path: Path) -> 
     assert told == f"token ann was good until {yesterday}; ask for a new one"
 
 
+@pytest.mark.usefixtures("_undelayed")
 def test_failed_logins_are_counted_and_logged_without_their_tokens(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -148,7 +162,7 @@ def test_failed_logins_are_counted_and_logged_without_their_tokens(
 
 
 def test_whoever_fails_again_waits_longer_and_alone() -> None:
-    """What is remembered of addresses is bounded, and how many wait at a time."""
+    """The sidecar bounds the addresses that it remembers, and the number of refusals that wait."""
     failed = FailedLogins()
     waits = [failed.count("192.0.2.1", "unknown") for _ in range(8)]
     assert waits == [0.25, 0.5, 1.0, 2.0, 4.0, 4.0, 4.0, 4.0]

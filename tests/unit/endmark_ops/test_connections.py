@@ -1,4 +1,4 @@
-"""Which connections a sidecar closes, with other limits than it has, so that none hides another."""
+"""A sidecar closes idle and slow connections; its limits differ here, so that none hides another."""
 
 from __future__ import annotations
 

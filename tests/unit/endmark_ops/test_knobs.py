@@ -173,7 +173,7 @@ def test_without_a_job_or_a_broker_there_is_nothing_to_turn(ops: OpsDatabase) ->
 
 
 def test_a_request_that_cannot_be_written_as_json_is_answered(ops: OpsDatabase) -> None:
-    """What was sent is not sent back: it may hold letters and numbers that JSON does not have."""
+    """The answer leaves the body out, since it may hold letters and numbers that JSON does not have."""
     ops.describe("small", describe(make_pipeline()).model_dump())
     for body in (b'{"value": 1, "by": NaN}', b'{"value": 1, "by": "\\ud800"}', b'{"value"'):
         answer = client(ops, NOBODY).put(

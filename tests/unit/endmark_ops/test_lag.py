@@ -113,7 +113,8 @@ def test_signs_are_given_while_what_is_asked_answers(job: Job) -> None:
 
 
 def test_what_waits_is_counted_while_the_job_is_away(job: Job, broker: Broker) -> None:
-    """Also before its first batch. It is unknown, and never 0, while Kafka does not tell."""
+    """The lag is counted even before the first batch. It is unknown, and never 0, while Kafka does not
+    answer."""
     create_topics(broker.bootstrap, {TOPICS["items"]: 1, TOPICS["bids"]: 2, CONTROL: 1})
     with closing(KafkaProducer(bootstrap_servers=broker.bootstrap)) as producer:
         for partition in (0, 0, 0, 1):

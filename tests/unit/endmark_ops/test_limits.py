@@ -1,4 +1,4 @@
-"""What strangers may take of a sidecar: connections, time and memory. Real sockets, a real process."""
+"""A sidecar limits strangers' connections, time and memory; sockets and process are real."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def turned(job: Job, offset: int, name: str, value: Any, refused: str | None = N
 
 
 def test_nothing_is_said_before_a_batch_has_told_what_it_costs(database: OpsDatabase, job: Job) -> None:
-    """As of a job of before, which tells less."""
+    """There is no prediction without a batch, nor after one that stores no costs."""
     assert what_ifs(database) == []
     job.commit()
     assert what_ifs(database) == []
@@ -118,7 +118,7 @@ def test_a_strategy_without_waiting_rows_answers_at_once(database: OpsDatabase, 
 
 
 def test_it_follows_the_batches(database: OpsDatabase, job: Job) -> None:
-    """Of the last ones those count that had rows."""
+    """Those of the last batches count that had rows."""
     job.commit(told=costs_of("sellers", ROWS))
     [before] = what_ifs(database)
     job.commit(told=costs_of("sellers", ROWS, page=4e-3))

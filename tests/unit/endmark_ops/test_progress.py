@@ -1,4 +1,4 @@
-"""What the sidecar says of the progress of time."""
+"""The sidecar reports the progress of time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sidecar lets a browser do, and what it loads itself."""
+"""The sidecar restricts a browser and loads nothing from elsewhere."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def test_old_answers_are_forgotten() -> None:
 
 
 def test_the_sidecar_shares_what_is_asked_for_again_and_again(tmp_path: Path) -> None:
-    """But refuses by itself who may not have it."""
+    """A caller without a token is refused all the same."""
     database = OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")
     job = Job(database)
     job.start()

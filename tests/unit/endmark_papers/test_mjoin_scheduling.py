@@ -41,7 +41,7 @@ def offer(join: MetadataJoin, *elements: Element) -> None:
 
 
 def turns(scheduler: PriorityScheduler | RandomScheduler, count: int) -> str:
-    """Which queues are served when both always have something."""
+    """Return the sides that are served in turn when both queues always have something."""
     served = ""
     for _ in range(count):
         side = scheduler.choose()

@@ -67,7 +67,8 @@ class Run:
 
 
 def check_state(run: Run) -> None:
-    """What is held is what may still join, and is counted; nothing without purpose is in the index."""
+    """Assert that the join holds and counts exactly the rows that may still join, and that every node of its
+    index has a purpose."""
     join = run.join
     live = list(join.live())
     assert len(live) == len(set(live)) == join.counters.state_rows
@@ -201,7 +202,7 @@ def test_value_without_rows_is_announced_at_once_unless_strict() -> None:
 
 
 def test_interval_speaks_for_values_never_seen() -> None:
-    """What the index holds is announced value by value in its own time, the rest as intervals."""
+    """Values in the index are announced one by one when they are over, and the rest as intervals."""
     join = PunctuatedWindowJoin(5, 5)
     feed(join, left(2, 0), closes(LEFT, 4, 0))
 
@@ -217,7 +218,7 @@ def test_interval_speaks_for_values_never_seen() -> None:
 
 
 def test_strict_intervals_are_announced_where_they_meet() -> None:
-    """Of values never seen, those are announced that both sides closed."""
+    """Values that were never seen are announced where both sides have closed them."""
     join = PunctuatedWindowJoin(None, None, strict_paper=True)
     assert feed(join, closes(LEFT, Between(None, 5), 0), right(3, 1)) == []
 

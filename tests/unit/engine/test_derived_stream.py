@@ -14,7 +14,7 @@ from endmark.metrics import sample
 from endmark.pipeline import Pipeline
 from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark.wire.control import Turn
-from support.bucket_tasks import BucketTasks
+from support.bucket_tasks import BucketTasks, Tables
 from support.two_stages import NAMES, row, told, two_stages
 from support.verify_recompute import SELLERS
 from support.verify_world import Record, instant, locate
@@ -32,12 +32,14 @@ class Run:
     def __init__(self, pipeline: Pipeline, directory: Path, buckets: int = 3) -> None:
         self.tasks = BucketTasks(pipeline, SELLERS, 1, directory, buckets=buckets)
         self._records: list[Record] = []
+        self.tables: Tables = {}
 
     def __call__(self, *records: Record) -> list[dict[str, Any]]:
         """Read a batch; return its results."""
         before = len(self._records)
         self._records += records
-        return self.tasks.batch(locate(self._records)[before:])["results"]
+        self.tables = self.tasks.batch(locate(self._records)[before:])
+        return self.tables["results"]
 
     def of(self, name: str, **labels: str) -> float:
         """A metric of the last batch, summed over buckets."""
@@ -87,6 +89,26 @@ def test_a_promise_of_a_stream_is_one_of_its_join(tmp_path: Path, buckets: int) 
     assert [each["tickets_customer_id"] for each in found] == [1]
     assert run.rows("tickets") == 1
     assert run.of("closed_keys", stream="paid") == 1
+
+
+@pytest.mark.parametrize("named", [{"equals": 1}, {"between": {"to": 1}}])
+def test_a_group_of_the_second_join_is_final(tmp_path: Path, named: dict[str, Any]) -> None:
+    """Customer 1 is over once no order of this customer waits for a payment, and no payment for a ticket."""
+    promised = {"orders": ["order_id", "customer_id"], "payments": ["order_id"]}
+    pipeline = two_stages(
+        promised=promised, served={"window": {"paid": "9s", "tickets": None}}, by=["customer_id"]
+    )
+    run = Run(pipeline, tmp_path)
+    run(row("orders", 1, order_id=1, customer_id=1), row("tickets", 1, customer_id=1))
+    run(told("orders", {"customer_id": named}))
+    assert run.tables["groups"] == run.tables["announced"] == []
+    run(row("payments", 1, order_id=1), told("payments", {"order_id": {"equals": 1}}))
+    assert run.tables["groups"] == run.tables["announced"] == []
+    run(heartbeat("tickets", 11))
+    assert run.tables["groups"] == [{"customer_id": 1, "n": 1}]
+    texts = [json.loads(each["punctuation"]) for each in run.tables["announced"]]
+    assert {"orders_customer_id": named} in texts
+    assert {"tickets_customer_id": named} in texts
 
 
 def test_a_range_of_customers_is_closed_in_all_buckets(tmp_path: Path) -> None:
@@ -157,6 +179,22 @@ def test_a_lookup_alone_asks_for_rows_of_a_join(tmp_path: Path) -> None:
     found = run(*orders_and_payments(1, 2), *orders_and_payments(3, customer=None))
     assert sorted((each["orders_order_id"], each["sellers_name"]) for each in found[:2]) != []
     assert {each["orders_order_id"]: each["sellers_name"] for each in found} == {1: "Ann", 2: "Ann", 3: None}
+
+
+def test_a_key_that_is_announced_closes_the_same_key(tmp_path: Path) -> None:
+    """Order 1 is over behind a lookup, too, once the join of orders and payments announces it by name."""
+    document: dict[str, Any] = two_stages(promised=PROMISED, lookup=("paid", {"miss": "nulls"})).model_dump()
+    del document["streams"]["tickets"], document["steps"]["served"]
+    document["steps"]["grouped"] = {
+        "from": "known",
+        "aggregate": {"by": "order_id", "measures": {"n": "count"}},
+    }
+    document["tables"] = {"known": {}, "grouped": {}}
+    run = Run(Pipeline.model_validate(document), tmp_path)
+    run(*orders_and_payments(1, 2), told("orders", {"order_id": {"equals": 1}}))
+    assert run.tables["groups"] == []
+    run(told("payments", {"order_id": {"equals": 1}}))
+    assert run.tables["groups"] == [{"order_id": 1, "n": 1}]
 
 
 def test_knobs_reach_both_stages(tmp_path: Path) -> None:

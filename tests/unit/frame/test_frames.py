@@ -83,7 +83,7 @@ def test_punctuations_stand_behind_the_rows_of_their_batch(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("buckets", [1, 2, 7])
 def test_a_pattern_is_announced_once_all_buckets_let_it_go(tmp_path: Path, buckets: int) -> None:
-    """As it was written, in the names of the result; it waits for rows in whatever bucket."""
+    """It keeps its form and takes the names of the result; it waits for rows in any bucket."""
     join = frames(tmp_path, buckets=buckets)
     cheap = {"price": {"between": {"to": "20"}}}
 

@@ -179,7 +179,7 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         (
             "publish",
             {"by_item": {"topic": "out"}},
-            "publish.by_item: rows of by_item are neither those of a stream, a row step or a lookup nor the",
+            "publish.by_item: rows of by_item are neither those of a stream, a row step, a lookup or a join",
         ),
         (
             "publish",

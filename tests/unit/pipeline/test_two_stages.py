@@ -114,7 +114,7 @@ def test_it_is_drawn_and_not_predicted() -> None:
                     "known": {"from": "dear", "lookup": {"relation": "sellers", "key": "customer_id"}},
                 }
             },
-            "steps.dear.from: paid is no row step; row steps stand before lookups and joins",
+            "steps.dear.where: no column 'orders_order_id'; there are orders.order_id",
         ),
         (
             {
@@ -173,17 +173,41 @@ def test_two_joins_in_one_are_refused() -> None:
     ) in str(caught.value)
 
 
-@pytest.mark.parametrize("by", [["customer_id"], ["orders.order_id"]])
-def test_groups_of_a_further_stage_are_running(by: list[str]) -> None:
-    document: dict[str, Any] = two_stages(**WINDOWS, by=by).model_dump()
+@pytest.mark.parametrize(
+    ("by", "promised", "why"),
+    [
+        (["customer_id"], {}, "no stream is punctuated on 'customer_id', so no group would ever close"),
+        (["orders.order_id"], PROMISED, "no stream promises anything about 'orders.order_id' that holds for"),
+        (
+            ["tickets.payer_id"],
+            {},
+            "set streams.tickets.punctuated_on: [payer_id], or write the groups so far",
+        ),
+    ],
+)
+def test_groups_that_nothing_closes(by: list[str], promised: dict[str, Any], why: str) -> None:
+    """They need a table of the groups so far."""
+    document: dict[str, Any] = two_stages(**WINDOWS, by=by, promised=promised).model_dump()
     with pytest.raises(ValidationError) as caught:
         Pipeline.model_validate(document | {"tables": {"grouped": {}}})
-    assert (
-        "tables.grouped.mode: groups behind paid, whose rows go on into another stage, are never final; "
-        "write the groups so far: tables.grouped: {from: grouped, mode: upsert}"
-    ) in str(caught.value)
+    assert why in str(caught.value)
     written = Pipeline.model_validate(document | {"tables": {"grouped": {"mode": "upsert"}}})
-    assert states(written)[-1].declared
+    assert next(state for state in states(written) if state.holds == "groups").declared
+
+
+@pytest.mark.parametrize(
+    ("on", "by", "bound"),
+    [
+        (["customer_id"], ["customer_id"], "by paid's and tickets' punctuations on customer_id"),
+        (["customer_id", "payer_id"], ["customer_id"], "by orders' punctuations on customer_id"),
+    ],
+)
+def test_the_bounds_of_groups_of_a_further_stage(on: list[str], by: list[str], bound: str) -> None:
+    """A group by a part of the second key is closed by promises of a stream of the first join."""
+    promised = PROMISED | {"payments": ["order_id", "payer_id"], "tickets": on}
+    told = map(str, states(two_stages(on=on, by=by, promised=promised, **WINDOWS)))
+    (groups,) = (line for line in told if line.startswith("groups: "))
+    assert bound in groups
 
 
 def test_bounds_of_both_stages_are_told() -> None:

@@ -24,7 +24,7 @@ def with_step(document: dict[str, Any], step: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_key_of_the_table_is_that_of_its_stream() -> None:
-    document = with_stream(replica(), format="json", updates="dead_letter", punctuated_on=[])
+    document = with_stream(replica(), format="json", updates="dead_letter")
     pipeline = Pipeline.model_validate(document)
 
     assert pipeline.last_stage.key_place == ("tables.now.key", ("customer_id",))
@@ -45,7 +45,7 @@ def test_the_key_of_the_table_is_that_of_its_stream() -> None:
             "tables.now.key: column 'name' may be null, which is no key; declare it string",
         ),
         (
-            replica(key="seller_id"),
+            replica(key="seller_id", closing=True),
             "streams.changes.punctuated_on: a deletion names these columns, and removes the row",
         ),
         (
@@ -55,8 +55,8 @@ def test_the_key_of_the_table_is_that_of_its_stream() -> None:
         (with_stream(replica(), updates="dead_letter"), "streams.changes.updates: an update would be a dead"),
         (with_stream(replica(), punctuation_scope="topic"), "streams.changes.punctuation_scope: a key of an"),
         (
-            with_stream(replica(), closes={"on": "customer_id", "when": "seller_id = 3"}),
-            "streams.changes.closes: a key that rows close would be taken for a deleted one; leave it out",
+            with_step(replica(key="spelled"), {"derive": {"spelled": "'c' || customer_id"}}),
+            "tables.now.key: column 'spelled' may be null, which is no key; declare it string",
         ),
         (
             with_step(replica(), {"where": "seller_id > 1"}),

@@ -34,7 +34,7 @@ class SlowRelation(MemoryRelation):
 
 
 def relation(rows: int, of_a_key: int = 1) -> MemoryRelation:
-    """Of a key of two columns, one of them texts."""
+    """Return a relation with a key of two columns, one of them texts."""
     days = [at // of_a_key % 7 for at in range(rows)]
     shops = [f"shop {at // of_a_key // 7}" for at in range(rows)]
     batch = pa.RecordBatch.from_pydict({"day": days, "shop": shops, "price": [0.5] * rows})

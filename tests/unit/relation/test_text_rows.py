@@ -68,7 +68,7 @@ def test_many_rows(connected: sa.Connection) -> None:
 def test_numbers_are_spelt_without_pymysqls_search(
     connected: sa.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which looks each of them up by its type, and has changed the name of the way there before."""
+    """The search looks each number up by its type, and has changed the name of the way there before."""
     asked: list[object] = []
 
     def search(value: object, *_: object, **__: object) -> str:
@@ -102,7 +102,7 @@ def test_a_row_too_large_for_a_packet(server: MariaDb) -> None:
 
 
 def test_other_statements_are_as_ever(connected: sa.Connection) -> None:
-    """Of one connection, only what asks for text gets it."""
+    """Only statements that ask for text get it, even on the same connection."""
     assert texts(connected, "SELECT 1") == [("1",)]
     assert connection.fetch(connected, "SELECT 1", ()) == [(1,)]
     assert connected.execute(sa.text("SELECT 2")).scalar() == 2

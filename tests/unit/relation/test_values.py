@@ -29,7 +29,7 @@ SPELT = "2026-01-31 12:00:00.000005"
     ],
 )
 def test_values_of_both_kinds_of_driver(kind: ColumnType, given: Any, value: Any, backend: Backend) -> None:
-    """What drivers give arrives as it is, nulls and columns of nothing else included."""
+    """A driver's values arrive unchanged, nulls and empty columns included."""
     assert from_driver([given, None], kind, backend).to_pylist() == [value, None]
     for empty in ([], [None]):
         column = from_driver(empty, kind, backend)

@@ -1,4 +1,4 @@
-"""What a Python worker says when Spark leaves it."""
+"""A Python worker is silent when Spark leaves it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sink tells the ops database of a batch, and which batches it refuses, without Spark."""
+"""The sink writes a batch to the ops database, and refuses some batches; no Spark runs."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_a_missing_table_is_not_made_again(tmp_path: Path, checkpoint: Path) -> 
 
 
 def test_another_table_is_refused_by_both_ids(tmp_path: Path, checkpoint: Path) -> None:
-    """Also one that was made for the checkpoint, but is not the one that it goes on with."""
+    """Even a table that was made for this checkpoint is refused if it is not the one that it goes on with."""
     prepare(tables_in(tmp_path / "right", "a"), "one", checkpoint)
     with claimed(tmp_path / "second"):
         prepare(tables_in(tmp_path / "wrong", "a"), "one", tmp_path / "second")
@@ -87,7 +87,7 @@ def test_a_crash_before_the_checkpoint_knows_its_tables(tmp_path: Path, checkpoi
 
 
 def test_a_table_that_comes_later_says_so(tmp_path: Path, checkpoint: Path) -> None:
-    """And still does so after a crash and a move."""
+    """The note outlives a crash and a move."""
     prepare(tables_in(tmp_path / "there", "a"), "one", checkpoint)
     prepare(tables_in(tmp_path / "there", "a", "b"), "one", checkpoint, 7)
     (checkpoint / "endmark" / "tables.json").unlink()

@@ -44,7 +44,7 @@ def rows(name: str, keys: list[int], times: list[int]) -> pa.RecordBatch:
 
 
 def test_bits_of_rows_come_back(tmp_path: Path) -> None:
-    """Which rows are dead and which have had a partner, and that there are none of either."""
+    """Rows that are dead and rows that have had a partner are restored, and segments without either."""
     store = SegmentStore(MemoryBlobs(), tmp_path)
     before, after = SegmentList(store, KEY), SegmentList(store, KEY)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""What a verification found is told to people and to programs."""
+"""People and programs read the findings of a verification."""
 
 from __future__ import annotations
 

@@ -129,11 +129,31 @@ def test_a_primary_key_beside_the_join_key_is_promised() -> None:
     assert (at, promise.patterns) == (0, (("order_id", Equals(4)),))
 
 
-def test_a_table_without_a_primary_key_has_no_deletions() -> None:
+def test_deletions_without_effect_are_skipped() -> None:
+    """Whatever their image has, and in any spelling. Other records stay in their places."""
     parser = DebeziumParser(COLUMNS, (), "orders", key=("order_id",), updates=False)
-    [rejection] = parser.parse(pa.array([envelope("d", order(4), None)], pa.binary())).rejections
+    values = [
+        envelope("d", order(4), None),
+        envelope("c", None, order(5)),
+        envelope("d", dict.fromkeys(COLUMNS), None, wrapped=True),
+        envelope("d", {"other": 1}, None, shuffled=True),
+        b'{"op": "d"}',
+        None,
+        envelope("d", order(4), None)[:-1],
+        envelope("d", order(4), None).replace(b"Ann", b"\xff"),
+        envelope("d", order(4), None).replace(b"Ann", b"\\ud800"),
+        envelope("r", None, order(6)),
+    ]
 
-    assert rejection.reason == "bad_punctuation"
+    parsed = parser.parse(pa.array(values, pa.binary()))
+
+    assert (ids(parsed), parsed.row_at.tolist()) == ([5, 6], [1, 9])
+    assert (parsed.skipped, parsed.promises, parsed.closed_keys.num_rows) == (5, [], 0)
+    assert [(each.at, each.reason) for each in parsed.rejections] == [
+        (6, "malformed"),
+        (7, "not_utf8"),
+        (8, "not_utf8"),
+    ]
 
 
 def test_a_table_has_no_heartbeats() -> None:
@@ -143,7 +163,7 @@ def test_a_table_has_no_heartbeats() -> None:
         {"topic": "t", "format": "debezium", "columns": columns, "event_time": {"column": "at"}}
     )
     image = {"$punctuation": {"at": {"between": {"to": "2026-01-31T00:00:00Z"}}}}
-    parser = FORMATS["debezium"].parser(stream, "orders", ("order_id",))
+    parser = FORMATS["debezium"].parser(stream, "orders", ("order_id",), ())
     parsed = parser.parse(pa.array([envelope("c", None, image)], pa.binary()))
 
     assert stream.heartbeat_on is None

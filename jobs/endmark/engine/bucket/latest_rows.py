@@ -1,7 +1,7 @@
 """The newest row of each key that a batch of one bucket has changed, and the keys that it has deleted.
 
-All rows of a key come to one bucket, from one partition. So the newest one has the greatest offset. A row
-behind a deletion of its key is a violation, so a deletion stands behind all rows of its key.
+All rows and deletions of a key come to one bucket, from one partition. So the newest one has the greatest
+offset. A deleted key may be inserted again, in the same batch or in a later one.
 """
 
 from __future__ import annotations
@@ -29,33 +29,34 @@ class LatestRows:
 
     def __init__(self, step: WrittenStep) -> None:
         self.step = step
-        self._deleted_schema = pa.schema([step.schema.field(name) for name in step.key])
+        self._place = [f"{step.stream}_{name}" for name in COORDINATES]
+        self._changed = [*step.key, *self._place]
+        self._deleted_schema = pa.schema([step.schema.field(name) for name in self._changed])
         self._rows = [pa.RecordBatch.from_pylist([], step.schema)]
         self._deleted = [pa.RecordBatch.from_pylist([], self._deleted_schema)]
 
-    def add(self, rows: pa.RecordBatch, closed_keys: pa.RecordBatch | None) -> None:
+    def add(self, rows: pa.RecordBatch, deleted_keys: pa.RecordBatch | None) -> None:
         """Add a batch that the join takes.
 
         Args:
             rows: the rows of the step.
-            closed_keys: the keys that punctuations of the stream name; `None` without any.
+            deleted_keys: the keys that deletions name, with `partition` and `offset`; `None` without any.
         """
         self._rows.append(rows)
-        if closed_keys is not None and self.step.deleting:
-            columns = closed_keys.select(list(self.step.deleting)).columns
+        if deleted_keys is not None:
+            columns = deleted_keys.select([*self.step.deleted, "partition", "offset"]).columns
             self._deleted.append(pa.record_batch(columns, schema=self._deleted_schema))
 
     def take(self) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """Return the newest row of each key that is not deleted, and the deleted keys; forget all rows."""
+        """Return the newest row of each key that is there, and the keys that are not; forget all rows."""
         rows, deleted = codec.concat(self._rows), codec.concat(self._deleted)
         self._rows, self._deleted = self._rows[:1], self._deleted[:1]
-        key = list(self.step.key)
-        numbers = codes(pa.Table.from_batches([deleted, rows.select(key)]), key)
-        gone, first = np.unique(numbers[: deleted.num_rows], return_index=True)
-        mine = numbers[deleted.num_rows :]
-        partition, offset = (int64(rows.column(f"{self.step.stream}_{name}")) for name in COORDINATES)
+        changes = codec.concat([deleted, rows.select(self._changed)])
+        partition, offset = (int64(changes.column(name)) for name in self._place)
         newest_first = np.lexsort((offset, partition))[::-1]
-        _, newest = np.unique(mine[newest_first], return_index=True)
-        kept = newest_first[newest]
-        kept = np.sort(kept[~np.isin(mine[kept], gone)])
-        return rows.take(pa.array(kept)), deleted.take(pa.array(np.sort(first)))
+        numbers = codes(pa.Table.from_batches([changes]), list(self.step.key))
+        _, newest = np.unique(numbers[newest_first], return_index=True)
+        kept = np.sort(newest_first[newest])
+        gone, there = np.split(kept, [np.searchsorted(kept, deleted.num_rows)])
+        keys = deleted.select(list(self.step.key)).take(pa.array(gone))
+        return rows.take(pa.array(there - deleted.num_rows)), keys

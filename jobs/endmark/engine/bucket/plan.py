@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from endmark.control.knobs import steps_of
 from endmark.engine import channels
+from endmark.engine.bucket.result_steps import ResultPlan
 from endmark.engine.bucket.written_steps import WrittenStep, written_steps
 from endmark.engine.streams import group_plan, nobody, residual
 from endmark.errors import ConfigError
-from endmark.operators.stream_join.presets import DEFAULT, Propagation
+from endmark.operators.stream_join.presets import DEFAULT
 from endmark.types import JoinType
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class BucketPlan:
             it, and what it reads of knobs and batches passes through.
         later: the streams of later stages, whose blobs pass through.
         written: the streams and steps in front of the join whose rows leave, too.
+        behind: the row steps behind the join.
     """
 
     streams: tuple[StreamPlan, ...]
@@ -77,6 +79,7 @@ class BucketPlan:
     goes_on: bool = False
     later: frozenset[str] = frozenset()
     written: tuple[WrittenStep, ...] = ()
+    behind: ResultPlan = field(default_factory=ResultPlan)
 
     @classmethod
     def of(
@@ -106,8 +109,7 @@ class BucketPlan:
             streams=inputs if join is not None else (*inputs, nobody(*inputs)),
             kind=JoinType.LEFT if join is None else join.type,
             residual=residual(stage),
-            # A further stage announces nothing, since no verification could tell when it must.
-            policy=policy if stage.earlier is None else replace(policy, propagate=Propagation.NEVER),
+            policy=policy,
             group=None if behind else group_plan(pipeline),
             step=stage.place,
             key=stage.key,
@@ -122,6 +124,7 @@ class BucketPlan:
             goes_on=bool(behind),
             later=frozenset(name for each in behind for name in each.streams),
             written=written_steps(stage, streams, lookups),
+            behind=ResultPlan.of(stage),
         )
 
     def passes_on(self, channel: str) -> bool:

@@ -17,6 +17,7 @@ from endmark.engine.bucket.knob_turns import Knobs
 from endmark.engine.bucket.latest_rows import LatestRows
 from endmark.engine.bucket.lookups import NO_MATCH, Lookups, missed_letters
 from endmark.engine.bucket.plan import require_same
+from endmark.engine.bucket.result_steps import ResultSteps
 from endmark.engine.bucket.state_samples import progress_samples, state_samples
 from endmark.engine.violation_rows import violation_rows
 from endmark.metrics import Samples, sample
@@ -86,6 +87,7 @@ class BucketTask:
             self._running = RunningGroups(self._groups, plan.group.columns) if plan.group.running else None
         snapshots = restored.lookups if restored is not None else {}
         self._lookups = Lookups(plan.lookups, store, snapshots)
+        self._behind = ResultSteps(plan.behind)
         self._latest = {step.role: LatestRows(step) for step in plan.written if step.key}
 
     def snapshot(self) -> BucketSnapshot:
@@ -105,6 +107,7 @@ class BucketTask:
 
         Yields:
             Blobs for the sink, each with its channel. Results are blobs or record batches, as the plan says.
+            Closed keys for the next stage are record batches.
         """
         arrived: dict[str, list[bytes]] = {}
         for channel, blob in packed:
@@ -147,8 +150,9 @@ class BucketTask:
         if self._plan.in_band and failures.count:
             yield channels.REFUSED, codec.encode(frame_rejects.failures(failures))
         samples.update(state_samples(self._join, self._groups))
+        samples.update(self._behind.samples)
         report: dict[str, Any] = {"samples": dict(samples), "alike": self._progress()}
-        report["failures"] = failures.reports()
+        report["failures"] = failures.reports() + self._behind.reports()
         report["ignored"] = self._knobs.ignored
         questions = arrived.get(channels.QUESTIONS, [])
         report["answers"] = list(answers(questions, self._plan, self._join, self._lookups, self._groups))
@@ -192,7 +196,7 @@ class BucketTask:
             catch_up: whether to join spilled rows.
         """
         measured = []
-        for result in channels.gathered(self._results(batches, catch_up=catch_up)):
+        for result in self._stepped(channels.gathered(self._results(batches, catch_up=catch_up))):
             if self._plan.shows_results:
                 with self._profile.phase("emit"):
                     shown = codec.encode(result) if self._plan.packs_results else result
@@ -220,6 +224,17 @@ class BucketTask:
         if catch_up:
             yield from self._join.drain()
 
+    def _stepped(self, results: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the results that the row steps behind the join leave."""
+        if not self._plan.behind.steps:
+            yield from results
+            return
+        for result in results:
+            with self._profile.phase("step"):
+                left = self._behind.through(result)
+            if left.num_rows:
+                yield left
+
     def _missed(self, samples: Counter[str]) -> Iterator[tuple[str, bytes]]:
         for stream in self._plan.streams:
             rows = self._join.output.bystanders.get(stream.name)
@@ -242,7 +257,7 @@ class BucketTask:
             samples: collects the metrics.
         """
         deleted = {
-            stream.name: batch.closed_keys for stream, batch in zip(self._plan.streams, batches, strict=True)
+            stream.name: batch.deleted_keys for stream, batch in zip(self._plan.streams, batches, strict=True)
         }
         for step in self._plan.written:
             output = self._join.output
@@ -276,8 +291,10 @@ class BucketTask:
                 rows = violation_rows(stream, violation.reason, violation.rows, violation.promises)
                 yield channels.VIOLATIONS, codec.encode(rows)
 
-    def _announced_keys(self) -> Iterator[tuple[str, bytes]]:
+    def _announced_keys(self) -> Iterator[tuple[str, bytes | pa.RecordBatch]]:
         """Yield rows of the punctuations table for the keys that the join's last batch announces.
+
+        The next stage gets the keys themselves, as a record batch.
 
         Each key is announced once for the key columns of each side that results show. A result of an outer
         join may have one side alone, so one punctuation on the columns of both would not cover it.
@@ -285,6 +302,9 @@ class BucketTask:
         join = self._join
         for by, keys in join.output.announced_by.items():
             values = [keys.column(name) for name in join.key.columns]
+            if self._plan.goes_on:
+                yield channels.CLOSED_KEYS, keys.select(list(join.key.columns))
+                continue
             for side in join.shown:
                 texts = named(dict(zip(side.spec.key.columns, values, strict=True)))
                 reasons = pa.repeat(pa.scalar(by), len(texts))
@@ -380,6 +400,7 @@ def _unpacked(stream: StreamPlan, blobs: Mapping[str, list[bytes]], *, looked_up
     return StreamBatch(
         rows=together(rows) if rows else None,
         closed_keys=table(channels.CLOSED_KEYS),
+        deleted_keys=table(channels.DELETED_KEYS),
         promises=promises,
         key_promises=stream.side.codec.on_key(promises),
         newest=newest,

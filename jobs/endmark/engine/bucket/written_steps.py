@@ -40,7 +40,7 @@ class WrittenStep:
             lookups have dropped, too.
         refusing: the places of the stream's lookups that make dead letters of rows without a match.
         key: the columns of `schema` of which only the newest row of each value leaves; empty if all rows do.
-        deleting: the columns of closed keys, one for each of `key`, if a closed key is a deletion.
+        deleted: the columns of deleted keys, one for each of `key`.
     """
 
     role: str
@@ -49,7 +49,7 @@ class WrittenStep:
     looks_up: bool
     refusing: tuple[int, ...] = ()
     key: tuple[str, ...] = ()
-    deleting: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -91,10 +91,12 @@ def written_steps(
     """
     found, pipeline = [], stage.pipeline
     for role in pipeline.step_roles:
+        if step_of(role) in pipeline.flow.ends:
+            continue  # these rows leave on their way to the next stage
         stream, steps = pipeline.flow.way_to(step_of(role))
         if stream not in stage.inputs:
             continue
-        key, deletes = pipeline.key_of(role), pipeline.streams[stream].format == "debezium"
+        key = pipeline.key_of(role)
         own = [lookup for lookup in lookups if lookup.stream == stream]
         found.append(
             WrittenStep(
@@ -104,12 +106,12 @@ def written_steps(
                 looks_up=any(pipeline.steps[each].kind == "lookup" for each in steps),
                 refusing=tuple(place for place, each in enumerate(own) if each.fate == "dead_letter"),
                 key=key,
-                deleting=_closed_columns(streams[stream].side.key, key) if deletes else (),
+                deleted=_shared_columns(streams[stream].side.key, key),
             )
         )
     return tuple(found)
 
 
-def _closed_columns(key: KeySpec, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names that closed keys have for some columns of a key."""
+def _shared_columns(key: KeySpec, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names that both sides share for some columns of a key."""
     return tuple(key.shared.columns[key.columns.index(name)] for name in names)

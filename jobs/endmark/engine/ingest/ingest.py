@@ -301,7 +301,7 @@ class _Task:
 
     def _pack_promises(self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray) -> None:
         packed = PromisePacker(self.packer, self._buckets, stream)
-        packed.closed_keys(partition, parsed.closed_keys, offsets[parsed.closed_keys_at])
+        packed.named_keys(partition, parsed.closed_keys, offsets[parsed.closed_keys_at])
         if stream.closing is not None:
             failures = self._failures.setdefault(stream.name, Failures(stream.closing.condition.field))
             closing = packed.of_rows(partition, parsed.rows, offsets[parsed.row_at], stream.closing, failures)

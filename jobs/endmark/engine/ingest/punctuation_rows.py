@@ -1,4 +1,4 @@
-"""Punctuations as packed rows: closed keys go to their buckets, all other promises go to every bucket."""
+"""Punctuations and deletions as packed rows: keys go to their buckets, other promises to every bucket."""
 
 from __future__ import annotations
 
@@ -34,25 +34,31 @@ class PromisePacker:
         self._buckets = buckets
         self._stream = stream
 
-    def closed_keys(self, partition: int, closed_keys: pa.RecordBatch, offsets: Ints) -> None:
-        """Pack keys that punctuations close by name.
+    def named_keys(self, partition: int, keys: pa.RecordBatch, offsets: Ints) -> None:
+        """Pack keys that punctuations or deletions name.
 
         Args:
-            partition: the partition of the punctuations.
-            closed_keys: the keys, by the stream's names of their columns.
-            offsets: the offset of the punctuation of each key.
+            partition: the partition of the records.
+            keys: the keys, by the stream's names of their columns.
+            offsets: the offset of the record of each key.
         """
-        if closed_keys.num_rows == 0:
+        if self._stream.punctuated_on:
+            self._pack(channels.CLOSED_KEYS, partition, keys, offsets)
+        if self._stream.removes_rows:
+            self._pack(channels.DELETED_KEYS, partition, keys, offsets)
+
+    def _pack(self, channel: str, partition: int, keys: pa.RecordBatch, offsets: Ints) -> None:
+        if keys.num_rows == 0:
             return
         key = self._stream.side.key.shared
         columns = [
-            *(closed_keys.column(name) for name in self._stream.on),
-            pa.repeat(pa.scalar(partition, pa.int64()), closed_keys.num_rows),
+            *(keys.column(name) for name in self._stream.on),
+            pa.repeat(pa.scalar(partition, pa.int64()), keys.num_rows),
             pa.array(offsets),
         ]
-        closed_keys = pa.record_batch(columns, names=[*key.columns, "partition", "offset"])
-        for label, share in self._buckets.by_key(closed_keys, key):
-            self._packer.add(label, stream_channel(channels.CLOSED_KEYS, self._stream.name), share)
+        keys = pa.record_batch(columns, names=[*key.columns, "partition", "offset"])
+        for label, share in self._buckets.by_key(keys, key):
+            self._packer.add(label, stream_channel(channel, self._stream.name), share)
 
     def promise(self, partition: int, offset: int, promise: Punctuation) -> None:
         """Pack a punctuation of any shape.
@@ -66,7 +72,7 @@ class PromisePacker:
         if named:
             kinds = pa.schema([(name, types.field(f"{stream.name}_{name}").type) for name in stream.on])
             keys = pa.RecordBatch.from_pylist(named, kinds)
-            self.closed_keys(partition, keys, np.full(len(named), offset, np.int64))
+            self.named_keys(partition, keys, np.full(len(named), offset, np.int64))
             return
         patterns = {f"{stream.name}_{name}": pattern for name, pattern in promise.patterns}
         written = stream.side.codec.write(Punctuation.of(stream.name, patterns, Origin(partition, offset)))
@@ -98,7 +104,7 @@ class PromisePacker:
             failures.add(len(answer.failed), answer.why, [at])
         last = rows.select(list(rule.on)).filter(pa.array(met))
         if set(rule.on) == set(self._stream.on):
-            self.closed_keys(partition, last, offsets[met])
+            self._pack(channels.CLOSED_KEYS, partition, last, offsets[met])
             return int(last.num_rows)
         for offset, values in zip(offsets[met].tolist(), last.to_pylist(), strict=True):
             patterns = {name: Equals(value) for name, value in values.items()}

@@ -58,7 +58,7 @@ class HeldBatches:
         self._rows = SegmentList(store, key, BATCH)
         self._missed = SegmentList(store, key, BATCH)
         by_key = key.shared
-        keys = {"closed_keys": by_key, "marks": _BY_PARTITION}
+        keys = {"closed_keys": by_key, "deleted_keys": by_key, "marks": _BY_PARTITION}
         keys |= {"ended": by_key, "first": _BY_PARTITION, "last": by_key}
         others = {name: SegmentList(store, key, BATCH) for name, key in keys.items()}
         self._lists = {"rows": self._rows, "missed": self._missed} | others
@@ -140,10 +140,12 @@ class HeldBatches:
                 held.append(some)
         for one in came:
             batch = one.batch
-            rest = replace(batch, bystanders=None, closed_keys=None, marks=None, runs=RunNews())
+            rest = replace(
+                batch, bystanders=None, closed_keys=None, deleted_keys=None, marks=None, runs=RunNews()
+            )
             self._batches.append(replace(one, batch=rest))
-            keys = {"closed_keys": batch.closed_keys, "marks": batch.marks, **batch.runs._asdict()}
-            for name, table in keys.items():
+            keys = {"closed_keys": batch.closed_keys, "deleted_keys": batch.deleted_keys}
+            for name, table in {**keys, "marks": batch.marks, **batch.runs._asdict()}.items():
                 if table is not None:
                     self._lists[name].append(self._lists[name].key.sorted(numbered(table, one.number)))
 
@@ -158,13 +160,16 @@ class HeldBatches:
         taken = [(held.key, [gone.batch for gone in held.expire(last + 1)]) for held in lists]
         entering = []
         for one in free:
-            rows, missed, closed, marks, *runs = (_of_batch(gone, one.number, key) for key, gone in taken)
+            rows, missed, closed, deleted, marks, *runs = (
+                _of_batch(gone, one.number, key) for key, gone in taken
+            )
             entering.append(
                 replace(
                     one.batch,
                     rows=rows,
                     bystanders=missed,
                     closed_keys=closed,
+                    deleted_keys=deleted,
                     marks=marks,
                     runs=RunNews(*runs),
                 )

@@ -1,0 +1,1 @@
+"""Drafts of pipeline files: sampled records and master tables, and what they suggest."""

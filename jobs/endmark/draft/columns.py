@@ -1,0 +1,143 @@
+"""Infers the columns of a stream from the rows of a sample: their types, and whether they are nullable."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from endmark.domain import DECIMAL_DIGITS, Domain, PunctuationError
+from endmark.pipeline.sources import COORDINATES
+from endmark.punctuation.scalars import TEXTS, from_scalar
+from endmark.types import ColumnType
+from endmark.wire.spelling import pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from endmark.draft.reading import Row, Spelled
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
+_DECIMAL = re.compile(r'"?-?(0|[1-9][0-9]*)(?:\.([0-9]+))?"?')
+_USUAL_DIGITS = 18
+_LONG_DIGITS = 20  # with a sign; Python reads no number of any length
+_MOST = 0.9  # the share of values that must fit a type; the others are taken for errors of the producer
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """The columns of the rows of a sample.
+
+    Args:
+        columns: the types of the columns, in the order in which they occur.
+        left_out: the members that cannot be columns, each with the reason.
+        missing: the number of rows without a value, of each nullable column.
+    """
+
+    columns: dict[str, ColumnType]
+    left_out: dict[str, str]
+    missing: dict[str, int]
+
+
+def infer(rows: Sequence[Row]) -> Inferred:
+    """Infer the columns of rows."""
+    found = Inferred({}, {}, {})
+    taken: set[str] = set()
+    for name in dict.fromkeys(name for row in rows for name in row.values):
+        values = [value for row in rows if (value := row.values.get(name)) is not None]
+        kind = kind_of(values)
+        if reason := _unfit(name, taken, values, kind):
+            found.left_out[name] = reason
+            continue
+        taken.add(name.lower())
+        missing = len(rows) - len(values)
+        found.columns[name] = replace(kind or ColumnType.STRING, nullable=missing > 0)
+        if missing:
+            found.missing[name] = missing
+    return found
+
+
+def _unfit(name: str, taken: set[str], values: Sequence[Spelled], kind: ColumnType | None) -> str | None:
+    """Return the reason why a member cannot be a column; `None` if it can."""
+    if not _NAME.fullmatch(name) or name in COORDINATES:
+        return "no name that a column can have"
+    if name.lower() in taken:
+        return "another column has this name but for the case of its letters"
+    if not values:
+        return "always null"
+    if kind is None:
+        nested = sum(value.plain[:1] in "{[" for value in values)
+        return "nested" if nested else "values of several types"
+    return None
+
+
+def kind_of(values: Sequence[Spelled]) -> ColumnType | None:
+    """Return the narrowest type that all values fit, or nearly all if none fits all; `None` without any."""
+    kinds = [
+        ColumnType.BOOLEAN,
+        ColumnType.LONG,
+        *_in_digits(values, quoted=False),
+        ColumnType.DOUBLE,
+        ColumnType.TIMESTAMP,
+        ColumnType.DATE,
+        *_in_digits(values, quoted=True),
+        ColumnType.STRING,
+    ]
+    best, most = None, math.ceil(_MOST * len(values)) - 1
+    for kind in kinds:
+        fitting = sum(fits(value, kind) for value in values)
+        if fitting > max(most, 0):
+            best, most = kind, fitting
+        if fitting == len(values):
+            break
+    return best
+
+
+def fits(value: Spelled, kind: ColumnType) -> bool:
+    """Return whether a value can be read as a type."""
+    text = value.quoted if kind.domain in TEXTS else value.plain
+    if not re.fullmatch(pattern(kind), text):
+        return False
+    match kind.domain:
+        case Domain.LONG:
+            return len(text) <= _LONG_DIGITS and -(2**63) <= int(text) < 2**63
+        case Domain.DOUBLE:
+            return math.isfinite(float(text))
+        case Domain.DATE | Domain.TIMESTAMP:
+            try:
+                from_scalar(json.loads(text), kind.domain)
+            except PunctuationError:
+                return False
+    return True
+
+
+def _in_digits(values: Sequence[Spelled], *, quoted: bool) -> list[ColumnType]:
+    """Return the type of decimals that has the digits of all values, if these are decimals with a point.
+
+    Args:
+        values: the values.
+        quoted: whether to look at values in quotes, as in JSON. XML has decimals without any, where they
+            come before doubles since they are exact.
+    """
+    texts = [value.quoted for value in values if quoted == (value.quoted == value.plain)]
+    found = [_DECIMAL.fullmatch(text) for text in texts]
+    if not texts or not all(text.startswith('"') for text in texts):
+        return []
+    digits = [(len(each[1].lstrip("0")), len(each[2] or "")) for each in found if each]
+    if len(digits) < len(values) or not any(scale for _, scale in digits):
+        return []
+    whole, scale = max(whole for whole, _ in digits), max(scale for _, scale in digits)
+    if whole + scale > DECIMAL_DIGITS:
+        return []
+    return [ColumnType.decimal(_USUAL_DIGITS if whole + scale <= _USUAL_DIGITS else DECIMAL_DIGITS, scale)]
+
+
+def is_rounded(value: Spelled) -> bool:
+    """Return whether a value is a number with a point, which a double may round."""
+    try:
+        return Decimal(value.plain) % 1 != 0
+    except ArithmeticError:
+        return False

@@ -1,0 +1,203 @@
+"""Reads a sample: its wire format, the values of its rows, and the columns that its punctuations restrict."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from endmark.domain import PunctuationError
+from endmark.errors import ConfigError
+from endmark.punctuation.flat_xml import read_flat
+from endmark.punctuation.json_shape import MEMBER
+from endmark.wire.rejection import read_object
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from endmark.draft.samples import Record, Sample
+
+_BLANKS = " \t\r\n"
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """A value of a row as JSON spells it.
+
+    Args:
+        quoted: the spelling if the column's values stand in quotes.
+        plain: the spelling otherwise. It differs in XML alone, where a text has no quotes.
+    """
+
+    quoted: str
+    plain: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row and its record; a null is `None`."""
+
+    record: Record
+    values: Mapping[str, Spelled | None]
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A punctuation.
+
+    Args:
+        columns: the columns that it restricts.
+        up_to: whether each of them has any value up to a bound, as in a heartbeat.
+    """
+
+    columns: tuple[str, ...]
+    up_to: bool
+
+
+@dataclass
+class Reading:
+    """The content of a sample.
+
+    Args:
+        format: the wire format of most records.
+        rows: the rows.
+        promises: the punctuations; for Debezium, the deletions.
+        primary: the primary key of the table that Debezium captures; empty if no record tells it.
+        updates: the number of updates that Debezium captured.
+        others: the number of records that are nothing of this format.
+    """
+
+    format: str
+    rows: list[Row] = field(default_factory=list)
+    promises: list[Promise] = field(default_factory=list)
+    primary: tuple[str, ...] = ()
+    updates: int = 0
+    others: int = 0
+
+
+def read(sample: Sample) -> Reading:
+    """Read a sample.
+
+    Raises:
+        ConfigError: it has no row in any format.
+    """
+    valued = [record for record in sample.records if record.value is not None]
+    kinds = Counter(_format(record.value or b"") for record in valued)
+    kinds.pop("", None)
+    if not kinds:
+        raise ConfigError(
+            f"topic {sample.topic}: none of {len(valued)} records is a JSON object or a flat XML document; "
+            "send some rows first, or give --sample"
+        )
+    found = Reading(kinds.most_common(1)[0][0])
+    take = {"json": _take_json, "xml": _take_xml, "debezium": _take_envelope}[found.format]
+    for record in valued:
+        if not take(found, record, record.value or b""):
+            found.others += 1
+    if not found.rows:
+        raise ConfigError(
+            f"topic {sample.topic}: none of {len(valued)} records is a row; send some rows first, or give "
+            "--sample"
+        )
+    return found
+
+
+def _format(value: bytes) -> str:
+    document = read_object(value)
+    if isinstance(document, dict):
+        return "json" if _envelope(document) is None else "debezium"
+    return "" if _elements(value) is None else "xml"
+
+
+def _take_json(found: Reading, record: Record, value: bytes) -> bool:
+    document = read_object(value)
+    if not isinstance(document, dict):
+        return False
+    if next(iter(document), None) != MEMBER:
+        found.rows.append(Row(record, _spelled(document)))
+        return True
+    patterns = document[MEMBER]
+    if not isinstance(patterns, dict) or not all(isinstance(each, dict) for each in patterns.values()):
+        return False
+    restricted = {name: pattern for name, pattern in patterns.items() if "anything" not in pattern}
+    found.promises.append(Promise(tuple(restricted), all(map(_has_no_low_end, restricted.values()))))
+    return True
+
+
+def _has_no_low_end(pattern: Mapping[str, Any]) -> bool:
+    bounds = pattern.get("between")
+    return isinstance(bounds, dict) and "to" in bounds and "from" not in bounds
+
+
+def _take_xml(found: Reading, record: Record, value: bytes) -> bool:
+    if (read := _elements(value)) is None:
+        return False
+    root, texts = read
+    if ":" in root:
+        restricted = {name: text for name, text in texts.items() if text != "*"}
+        up_to = all(
+            text.startswith("[") and text[1:].lstrip().startswith(",") for text in restricted.values()
+        )
+        found.promises.append(Promise(tuple(restricted), up_to))
+        return True
+    values = {name: Spelled(json.dumps(text), text) if text else None for name, text in texts.items()}
+    found.rows.append(Row(record, values))
+    return True
+
+
+def _take_envelope(found: Reading, record: Record, value: bytes) -> bool:
+    document = read_object(value)
+    envelope = _envelope(document) if isinstance(document, dict) else None
+    if envelope is None:
+        return False
+    found.primary = found.primary or _primary(record.key)
+    image = envelope.get("before" if envelope["op"] == "d" else "after")
+    if not isinstance(image, dict):
+        return False
+    if envelope["op"] == "d":
+        found.primary = found.primary or _named(image)
+        found.promises.append(Promise(found.primary, up_to=False))
+        return True
+    found.updates += envelope["op"] == "u"
+    found.rows.append(Row(record, _spelled(image)))
+    return True
+
+
+def _envelope(document: dict[str, Any]) -> dict[str, Any] | None:
+    """Return Debezium's envelope in a JSON object; `None` if it is none."""
+    inner = document.get("payload", document)
+    if not isinstance(inner, dict) or inner.get("op") not in ("c", "r", "u", "d"):
+        return None
+    return inner if "after" in inner or "before" in inner else None
+
+
+def _primary(key: bytes | None) -> tuple[str, ...]:
+    """Return the primary key's columns, which Debezium writes into the key of a record."""
+    document = read_object(key or b"")
+    if not isinstance(document, dict):
+        return ()
+    inner = document.get("payload", document)
+    return tuple(inner) if isinstance(inner, dict) else ()
+
+
+def _named(before: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the columns that a deletion has values of if it lacks some: they are the primary key."""
+    named = tuple(name for name, value in before.items() if value is not None)
+    return named if len(named) < len(before) else ()
+
+
+def _elements(value: bytes) -> tuple[str, dict[str, str]] | None:
+    try:
+        root, texts = read_flat(value)
+    except PunctuationError:
+        return None
+    return root, {name: text.strip(_BLANKS) for name, text in texts.items()}
+
+
+def _spelled(document: Mapping[str, Any]) -> dict[str, Spelled | None]:
+    written = {
+        name: None if value is None else json.dumps(value, ensure_ascii=False)
+        for name, value in document.items()
+    }
+    return {name: None if text is None else Spelled(text, text) for name, text in written.items()}

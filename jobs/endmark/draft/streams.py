@@ -1,0 +1,294 @@
+"""Drafts a stream from a sample: its columns, event time and promises, and notes on what was guessed."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import count
+from typing import TYPE_CHECKING
+
+from endmark.domain import Domain
+from endmark.draft.columns import fits, infer, is_rounded
+from endmark.draft.reading import read
+from endmark.errors import ConfigError
+from endmark.pipeline.formats import FORMATS
+from endmark.types import ColumnType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from endmark.draft.columns import Inferred
+    from endmark.draft.reading import Reading, Row, Spelled
+    from endmark.draft.samples import Sample
+
+_LATENESSES = [1, 5, 30, 60, 300, 1_800, 3_600, 21_600, 86_400]  # seconds
+_DAY = 86_400
+_AHEAD = timedelta(hours=1)  # the default of `event_time.ahead`
+_LIKE_A_TIME = re.compile(r'"?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:.*|1[0-9]{9}|1[0-9]{12}')
+_LIKE_A_KEY = re.compile(r"(.*_)?(id|key|no|nr|number|code)")
+
+
+@dataclass
+class DraftStream:
+    """A stream of the pipeline file.
+
+    Args:
+        name: the stream's name.
+        topic: the topic.
+        format: the wire format.
+        columns: the types of the columns.
+        event_time: the column of event time.
+        lateness: the seconds by which rows of a partition came out of order.
+        is_ahead: whether rows have event times of more than an hour after Kafka's.
+        punctuated_on: the columns that punctuations restrict.
+        is_spread: whether rows of one value in these columns are in several partitions.
+        has_updates: whether Debezium captured updates.
+        ignores: whether rows have members that are left out.
+        records: the number of records of the sample.
+        rows: the number of rows among them.
+        notes: comments by the field that they are on, such as `event_time` or `columns.total`.
+    """
+
+    name: str
+    topic: str
+    format: str
+    columns: dict[str, ColumnType]
+    event_time: str
+    lateness: int
+    is_ahead: bool
+    punctuated_on: tuple[str, ...]
+    is_spread: bool
+    has_updates: bool
+    ignores: bool
+    records: int
+    rows: int
+    notes: dict[str, str]
+
+    @property
+    def key_columns(self) -> dict[str, ColumnType]:
+        """The columns that may be keys, less the event time, with their types without null."""
+        return {
+            name: kind.required
+            for name, kind in self.columns.items()
+            if name != self.event_time and kind.domain is not Domain.DOUBLE
+        }
+
+    def leave_out(self, column: str, reason: str) -> None:
+        """Leave a column out of the stream."""
+        del self.columns[column]
+        self.ignores = True
+        self.note("extra", f"{shown(column)} is left out: {reason}")
+
+    def note(self, field: str, text: str) -> None:
+        """Add a comment on a field."""
+        self.notes[field] = f"{self.notes[field]}; {text}" if field in self.notes else text
+
+
+def draft_stream(name: str, sample: Sample) -> DraftStream:
+    """Draft a stream.
+
+    Raises:
+        ConfigError: the sample has no rows, or no column of timestamps.
+    """
+    reading = read(sample)
+    inferred = infer(reading.rows)
+    disorder = {
+        column: _disorder(reading.rows, column)
+        for column, kind in inferred.columns.items()
+        if kind.domain is Domain.TIMESTAMP
+    }
+    if not disorder:
+        raise ConfigError(_without_time(sample.topic, reading.rows))
+    time = min(disorder, key=lambda column: (inferred.columns[column].nullable, disorder[column]))
+    promised_on = _punctuated_on(reading, inferred, time)
+    found = DraftStream(
+        name,
+        sample.topic,
+        reading.format,
+        dict(inferred.columns),
+        time,
+        _rounded_up(disorder[time]),
+        is_ahead=any(_is_ahead(row, time) for row in reading.rows),
+        punctuated_on=promised_on,
+        is_spread=bool(promised_on) and _is_spread(reading.rows, promised_on),
+        has_updates=reading.updates > 0,
+        ignores=bool(inferred.left_out),
+        records=len(sample.records),
+        rows=len(reading.rows),
+        notes={},
+    )
+    _note_columns(found, reading, inferred)
+    _note_time(found, list(disorder))
+    _note_promises(found, reading)
+    _require(found, inferred)
+    return found
+
+
+def _note_columns(found: DraftStream, reading: Reading, inferred: Inferred) -> None:
+    for column, reason in inferred.left_out.items():
+        found.note("extra", f"{shown(column)} is left out: {reason}")
+    for column, kind in inferred.columns.items():
+        values = [value for row in reading.rows if (value := row.values.get(column)) is not None]
+        if found.format != "xml" and kind.domain is Domain.DOUBLE and any(map(is_rounded, values)):
+            found.note(
+                f"columns.{column}", 'doubles are rounded; sent as text ("12.50"), it may be a decimal'
+            )
+        if odd := [value for value in values if not fits(value, kind.required)]:
+            found.note(
+                f"columns.{column}",
+                f"guess: {len(odd)} of {len(values)} values do not fit and would be dead letters, such as "
+                f"{odd[0].plain[:40]!a}",
+            )
+    if reading.others:
+        found.note(
+            "format", f"of {found.records} records, {reading.others} cannot be read as {reading.format}"
+        )
+    if reading.updates:
+        found.note("updates", "each update is a row of its own, beside the earlier ones of its key")
+
+
+def _note_time(found: DraftStream, times: Sequence[str]) -> None:
+    if others := [column for column in times if column != found.event_time]:
+        found.note("event_time", f"guess: most in order; other timestamps: {', '.join(others)}")
+    if found.lateness:
+        found.note("event_time", "lateness: rows of the sample came out of order by up to that")
+    if found.is_ahead:
+        found.note("event_time", "ahead: some rows are more than 1 h after their record's time in Kafka")
+
+
+def _note_promises(found: DraftStream, reading: Reading) -> None:
+    if found.punctuated_on:
+        what = "deletions name" if reading.format == "debezium" else "punctuations of the sample restrict"
+        named = "the primary key" if reading.format == "debezium" else "these columns"
+        found.note("punctuated_on", f"{what} {named}")
+        if found.is_spread:
+            found.note("punctuated_on", "scope: their values have rows in several partitions")
+    elif reading.format == "debezium":
+        found.note("columns", "name the primary key in punctuated_on: a deletion then closes its key")
+
+
+def _require(found: DraftStream, inferred: Inferred) -> None:
+    """Declare as never null what must have a value, and say how many rows then have none."""
+    for column in (found.event_time, *found.punctuated_on):
+        if found.columns[column].nullable:
+            found.columns[column] = found.columns[column].required
+            missing = inferred.missing[column]
+            found.note(
+                f"columns.{column}", f"{missing} rows of the sample lack it, and would be dead letters"
+            )
+
+
+def _punctuated_on(reading: Reading, inferred: Inferred, time: str) -> tuple[str, ...]:
+    """Return the columns that punctuations restrict, heartbeats not counted."""
+    heartbeats = FORMATS[reading.format].heartbeats
+    promised = [
+        column
+        for promise in reading.promises
+        if not (heartbeats and promise.up_to and promise.columns == (time,))
+        for column in promise.columns
+    ]
+    return tuple(
+        column for column in dict.fromkeys([*promised, *reading.primary]) if column in inferred.columns
+    )
+
+
+def _is_spread(rows: Sequence[Row], columns: Sequence[str]) -> bool:
+    """Return whether rows of equal values in some columns are in several partitions."""
+    partition_of: dict[tuple[Spelled | None, ...], int] = {}
+    return any(
+        partition_of.setdefault(tuple(map(row.values.get, columns)), row.record.partition)
+        != row.record.partition
+        for row in rows
+    )
+
+
+def _times(rows: Sequence[Row], column: str) -> Iterator[tuple[Row, datetime]]:
+    """Yield the rows that have a timestamp in a column, with it."""
+    for row in rows:
+        value = row.values.get(column)
+        if value is not None and fits(value, ColumnType.TIMESTAMP):
+            yield row, datetime.fromisoformat(json.loads(value.quoted))
+
+
+def _disorder(rows: Sequence[Row], column: str) -> timedelta:
+    """Return by how much a row is older than the newest one before it in its partition, at most."""
+    newest: dict[int, datetime] = {}
+    found = timedelta(0)
+    for row, at in _times(rows, column):
+        before = newest.setdefault(row.record.partition, at)
+        found = max(found, before - at)
+        newest[row.record.partition] = max(before, at)
+    return found
+
+
+def _is_ahead(row: Row, column: str) -> bool:
+    """Return whether a row's event time is too long after the record's timestamp in Kafka."""
+    if row.record.timestamp is None:
+        return False
+    return any(
+        at.timestamp() * 1_000 > row.record.timestamp + _AHEAD.total_seconds() * 1_000
+        for _, at in _times([row], column)
+    )
+
+
+def _rounded_up(duration: timedelta) -> int:
+    """Return a duration in seconds, rounded up to one that people write."""
+    seconds = duration.total_seconds()
+    if not seconds:
+        return 0
+    return next((each for each in _LATENESSES if each >= seconds), -int(-seconds // _DAY) * _DAY)
+
+
+def _without_time(topic: str, rows: Sequence[Row]) -> str:
+    like = {
+        name: value.plain
+        for row in rows
+        for name, value in row.values.items()
+        if value is not None and _LIKE_A_TIME.fullmatch(value.plain)
+    }
+    seems = "".join(f"; {shown(name)} may be one, but is spelled {text[:40]}" for name, text in like.items())
+    return (
+        f"topic {topic}: no column has timestamps such as 2026-01-31T12:00:00Z (UTC), and one is needed as "
+        f"the event time of rows{seems[:400]}; let the producer send one"
+    )
+
+
+def shown(name: str) -> str:
+    """Return the name of a member for a comment, in ASCII and not too long."""
+    return name if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", name) else json.dumps(name)[:60]
+
+
+def shared_key(streams: Sequence[DraftStream]) -> tuple[str, ...]:
+    """Return the columns to join streams on: those of equal name and type that all of them have.
+
+    The columns of punctuations come first, if all streams can be joined on them. Otherwise it is one column,
+    and one that is named like a key if there is one. Empty if no column is shared.
+    """
+    first, *others = streams
+    shared = [
+        name
+        for name, kind in first.key_columns.items()
+        if all(other.key_columns.get(name) == kind for other in others)
+    ]
+    promised = [tuple(name for name in each.punctuated_on if name in shared) for each in streams]
+    alone = sorted(((name,) for name in shared), key=lambda key: not _LIKE_A_KEY.fullmatch(key[0].lower()))
+    able = [key for key in [*promised, *alone] if key and all(_joins_on(each, key) for each in streams)]
+    return able[0] if able else ()
+
+
+def _joins_on(stream: DraftStream, key: tuple[str, ...]) -> bool:
+    """Return whether the punctuations of a stream restrict all of a join key, or nothing of it."""
+    named = set(key) & set(stream.punctuated_on)
+    return not named or named == set(key)
+
+
+def renamed(name: str, taken: set[str]) -> str:
+    """Return a name for a part of the pipeline file that no other part has, and remember it."""
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", name)[:50].strip("_")
+    plain = plain if re.match(r"[A-Za-z]", plain) else f"s_{plain}".strip("_")
+    numbered = (plain if number == 1 else f"{plain}_{number}" for number in count(1))
+    found = next(each for each in numbered if each.lower() not in taken)
+    taken.add(found.lower())
+    return found

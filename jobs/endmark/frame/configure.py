@@ -1,0 +1,54 @@
+"""The settings of frames in a Spark session of the user's own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from pyspark import SparkContext
+
+from endmark.embedded.jars import spark_jars
+from endmark.embedded.java import require_java
+from endmark.errors import ConfigError
+from endmark.spark.session import DELTA, STATEFUL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+
+def configure(
+    builder: SparkSession.Builder, *, shuffle_partitions: int = 2, jars: Sequence[str] = ()
+) -> SparkSession.Builder:
+    """Set what frames need from a session: state in RocksDB, Delta, and the jars of Kafka and Delta.
+
+    The first call on a machine fetches the jars, which are pinned by their checksums. The builder's other
+    settings stay as they are.
+
+    Args:
+        builder: the builder of the session, as `SparkSession.builder`.
+        shuffle_partitions: the number of Spark's shuffle partitions, which is also the number of parts of
+            each state. It stays as long as a checkpoint is used.
+        jars: further jars of the session, since `spark.jars` is one list.
+
+    Raises:
+        ConfigError: a session is already running, so settings and jars would come too late.
+        MissingPartError: there is no Java 17, or a jar cannot be fetched, or is not the pinned one.
+    """
+    if SparkContext._active_spark_context is not None:
+        raise ConfigError(
+            "a Spark session is already running, and keeps its settings and jars; call configure before "
+            "getOrCreate, or stop that session first"
+        )
+    require_java()
+    found = spark_jars(lambda line: print(line, file=sys.stderr))
+    # Workers need the packages of this interpreter.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = STATEFUL | DELTA
+    settings |= {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
+    settings |= {"spark.jars": ",".join([*map(str, found), *jars])}
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder

@@ -1,0 +1,45 @@
+"""The code of docs/frames.md in a program of its own: its session, its joins, and its tables."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from endmark.errors import ConfigError
+from endmark.frame import configure
+
+PAGE = Path(__file__).parents[2] / "docs/frames.md"
+OVER = {"over": json.dumps({"order_id": {"equals": 42}})}
+ROWS = {
+    "orders": {"order_id": 42, "customer": "ann", "at": "2026-01-01T09:00:00Z"},
+    "payments": {"order_id": 42, "amount": "12.50", "at": "2026-01-01T09:20:00Z"},
+    "shipments": {"order_id": 42, "carrier": "post", "at": "2026-01-02T08:00:00Z"},
+}
+
+
+def test_a_program_needs_nothing_but_the_page(tmp_path: Path) -> None:
+    for name, row in ROWS.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.json").write_text(f"{json.dumps(row)}\n{json.dumps(OVER)}\n")
+    session, example = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    program = f"base = {str(tmp_path)!r}\n{session}\n{example}\nspark.stop()"
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    [row] = DeltaTable(str(tmp_path / "shipped")).to_pyarrow_table().to_pylist()
+    assert (row["left_order_id"], str(row["left_amount"]), row["right_carrier"]) == (42, "12.50", "post")
+    over = DeltaTable(str(tmp_path / "over")).to_pyarrow_table()["punctuation"].to_pylist()
+    assert {"left_order_id": {"equals": 42}} in [json.loads(text) for text in over]
+
+
+def test_a_session_that_runs_already_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(ConfigError, match="a Spark session is already running"):
+        configure(SparkSession.builder)

@@ -1,0 +1,255 @@
+"""A drafted file is valid whatever was sampled, and reads the sampled rows and punctuations."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+from xml.sax.saxutils import escape
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from endmark.draft import draft as drafting
+from endmark.draft.draft import draft
+from endmark.draft.relations import DraftRelation
+from endmark.draft.samples import Record, Sample
+from endmark.errors import ConfigError
+from endmark.pipeline import Pipeline
+from endmark.pipeline.file import load
+from endmark.pipeline.formats import FORMATS
+from endmark.types import ColumnType
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+TIMES = st.integers(0, 10**9).map(lambda seconds: f"{START + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}")
+PLAIN = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), min_size=1, max_size=8)
+TEXTS = PLAIN.map(str.strip).filter(bool)
+# Values of one column; JSON has objects and lists, too, which no column holds.
+FLAT = [
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.integers(-(10**6), 10**6) | st.floats(-1e6, 1e6),
+    st.booleans(),
+    TEXTS,
+    TIMES,
+    st.dates().map(lambda day: day.isoformat()),
+    st.decimals(-(10**8), 10**8, places=3).map(str),
+]
+NESTED = [st.lists(st.integers(), max_size=2), st.dictionaries(PLAIN, st.integers(), max_size=2), st.none()]
+MIXED = [st.one_of(FLAT)]
+COLUMNS = st.sampled_from(["total", "Total", "note", "at_2", "null", "true", "a", "a_b", "customer_id", "on"])
+MEMBERS = st.one_of(
+    COLUMNS, st.text(max_size=5), st.sampled_from(["kafka_offset", "x y", "ä", "1st", '"', "#"])
+)
+TOPICS = st.sampled_from(
+    ["orders", "shop.orders", "a", "a_b", "null", "1", "-", "x.", "Orders", "a-b", "2.5"]
+)
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """The records of a topic, and what they were made of."""
+
+    format: str
+    sample: Sample
+
+
+def written(format_: str, row: dict[str, Any]) -> bytes:
+    if format_ == "json":
+        return json.dumps(row).encode()
+    if format_ == "debezium":
+        return json.dumps({"before": None, "after": row, "source": {}, "op": "c"}).encode()
+    texts = {
+        name: "" if value is None else value if isinstance(value, str) else json.dumps(value)
+        for name, value in row.items()
+    }
+    return f"<r>{''.join(f'<{name}>{escape(text)}</{name}>' for name, text in texts.items())}</r>".encode()
+
+
+def promise(format_: str, key: int) -> bytes:
+    if format_ == "json":
+        return json.dumps({"$punctuation": {"order_id": {"equals": key}}}).encode()
+    if format_ == "debezium":
+        before = {"order_id": key}
+        return json.dumps({"before": before, "after": None, "source": {}, "op": "d"}).encode()
+    return f"<punct:record><order_id>{key}</order_id></punct:record>".encode()
+
+
+@st.composite
+def sampled(draw: st.DrawFn, topic: str) -> Sampled:
+    """Rows with a key, a time and any other members, some of which are missing or null."""
+    format_ = draw(st.sampled_from(list(FORMATS)))
+    names = COLUMNS if format_ == "xml" else MEMBERS
+    kinds = FLAT if format_ == "xml" else [*FLAT, *NESTED, *MIXED]
+    others = draw(st.dictionaries(names, st.sampled_from(kinds), max_size=5))
+    full = {"order_id": st.integers(0, 5), "at": TIMES, **others}
+    rows = draw(st.lists(st.fixed_dictionaries(full), min_size=1, max_size=8))
+    gone = draw(st.sets(st.sampled_from([*others, ""])))
+    for row in rows[1:]:
+        for name in gone & set(others):
+            match draw(st.sampled_from(["there", "null", "missing"])):
+                case "null":
+                    row[name] = None
+                case "missing":
+                    del row[name]
+    records = [written(format_, row) for row in rows]
+    records += [promise(format_, key) for key in draw(st.lists(st.integers(0, 5), max_size=2))]
+    key = b'{"order_id": 1}' if format_ == "debezium" else None
+    return Sampled(format_, Sample(topic, [Record(value, key) for value in records]))
+
+
+SAMPLES = st.lists(TOPICS, min_size=1, max_size=3, unique=True).flatmap(
+    lambda topics: st.tuples(*map(sampled, topics))
+)
+
+
+def loaded(text: str) -> Pipeline:
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory, "drafted.yaml")
+        file.write_text(text, encoding="utf-8")
+        return load(file, {})
+
+
+KINDS = st.sampled_from([ColumnType.LONG, ColumnType.STRING, ColumnType.DOUBLE, ColumnType.decimal(10, 2)])
+NAMES = st.sampled_from(["customer_id", "order_id", "id", "a", "a_b", "country", "null", "Id"])
+
+
+@st.composite
+def relation(draw: st.DrawFn, table: str) -> DraftRelation:
+    columns = draw(st.dictionaries(NAMES, KINDS, min_size=1, max_size=5))
+    columns = {name: kind for name, kind in columns.items() if name != "Id" or "id" not in columns}
+    able = [name for name, kind in columns.items() if kind != ColumnType.DOUBLE]
+    key = draw(st.lists(st.sampled_from(able), min_size=1, max_size=2, unique=True)) if able else []
+    return DraftRelation(table, table, tuple(key), columns, {})
+
+
+TABLES = st.lists(
+    st.sampled_from(["customers", "orders", "a", "countries", "results", "true"]), max_size=4, unique=True
+)
+RELATIONS = TABLES.flatmap(lambda tables: st.tuples(*map(relation, tables)))
+
+
+@settings(deadline=None)
+@given(SAMPLES, RELATIONS)
+def test_a_draft_is_valid_and_reads_its_sample(
+    found: tuple[Sampled, ...], tables: tuple[DraftRelation, ...]
+) -> None:
+    """It looks up some of any master tables, and names all others that were asked for."""
+    there = [each for each in tables if each.key]
+    with patch.object(drafting, "relations_at", return_value=there):
+        names = [each.table for each in there]
+        drafted = draft("any name", [each.sample for each in found], "sqlite:///r.db", names)
+    asked = {lookup.relation.table for lookup in drafted.steps.lookups}
+    assert {*asked, *(each.table for each in drafted.steps.unused)} == set(names)
+    spec = loaded(drafted.text)
+    for stream, each in zip(drafted.streams, found, strict=True):
+        declared = spec.streams[stream.name]
+        assert (declared.topic, declared.format) == (each.sample.topic, each.format)
+        parser = FORMATS[declared.format].parser(declared, stream.name, ("order_id",), ())
+        values = pa.array([record.value for record in each.sample.records], pa.binary())
+        do_not_fit = any("do not fit" in note for note in stream.notes.values())
+        odd = {"wrong_type", "bad_value"} if do_not_fit else set()
+        assert [found for found in parser.parse(values).rejections if found.reason not in odd] == []
+
+
+def of(*rows: dict[str, Any], topic: str = "orders") -> Sample:
+    return Sample(topic, [Record(json.dumps({"at": "2026-01-01T00:00:00Z", **row}).encode()) for row in rows])
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1, 2], "long"),
+        ([1, 2.5], "double"),
+        ([2**63], "double"),
+        ([True], "boolean"),
+        (["2026-01-31"], "date"),
+        (["2026-02-30"], "string"),
+        (["2026-01-31T12:00:00.5Z"], "timestamp"),
+        (["2026-01-31T12:00:00Z", "soon"], "string"),
+        (["12.50", "3"], "decimal(18,2)"),
+        (["12345"], "string"),
+        (["0012.5"], "string"),
+        (["1" * 30 + ".5"], "decimal(38,1)"),
+        (["a", None], "string?"),
+        ([1.5] * 9 + ["n/a"], "double"),
+    ],
+)
+def test_types(values: list[Any], kind: str) -> None:
+    drafted = draft("p", [of(*({"v": value} for value in values))])
+    assert drafted.streams[0].columns["v"] == ColumnType.parse(kind)
+
+
+def test_what_cannot_be_a_column_is_named() -> None:
+    drafted = draft("p", [of({"items": [1], "none": None, "mixed": 1, "a b": 1}, {"mixed": "x"})])
+    assert list(drafted.streams[0].columns) == ["at"]
+    for said in ("items is left out: nested", "none is left out: always null", '"a b" is left out: no name'):
+        assert said in drafted.streams[0].notes["extra"]
+
+
+def test_the_event_time_is_the_timestamp_that_is_most_in_order() -> None:
+    """Lateness covers the sample, and says so."""
+    rows = [
+        {"due": "2026-02-01T00:00:00Z", "at": "2026-01-01T00:00:10Z"},
+        {"due": "2026-01-05T00:00:00Z", "at": "2026-01-01T00:00:07Z"},
+    ]
+    [stream] = draft("p", [of(*rows)]).streams
+    assert (stream.event_time, stream.lateness) == ("at", 5)
+    assert "other timestamps: due" in stream.notes["event_time"]
+
+
+def test_without_a_timestamp_it_says_what_looks_like_one() -> None:
+    sample = Sample("orders", [Record(b'{"made": "2026-01-01 10:00:00", "id": 1}')])
+    with pytest.raises(ConfigError, match=r"no column has timestamps.*made may be one, but is spelled"):
+        draft("p", [sample])
+
+
+def test_event_times_after_kafka_are_no_violations() -> None:
+    value = b'{"at": "2026-01-01T10:00:00Z"}'
+    kafka = int(START.timestamp() * 1_000)
+    drafted = draft("p", [Sample("orders", [Record(value, timestamp=kafka)])])
+    assert loaded(drafted.text).streams["orders"].event_time.ahead is None
+
+
+def test_heartbeats_are_no_punctuations_on_columns() -> None:
+    beat = b'{"$punctuation": {"at": {"between": {"to": "2026-01-31T12:00:00Z"}}}}'
+    sample = Sample("orders", [*of({"id": 1}).records, Record(beat)])
+    assert draft("p", [sample]).streams[0].punctuated_on == ()
+
+
+def test_streams_are_joined_on_what_they_promise() -> None:
+    closed = Record(b'{"$punctuation": {"order_id": {"equals": 1}}}')
+    orders = of({"shop_id": 1, "order_id": 1})
+    payments = of({"shop_id": 1, "order_id": 1, "amount": "1.50"}, topic="payments")
+    drafted = draft("p", [orders, Sample("payments", [*payments.records, closed])])
+    assert drafted.steps.join is not None
+    assert drafted.steps.join.on == ("order_id",)
+
+
+def test_streams_without_a_shared_column_are_refused() -> None:
+    with pytest.raises(ConfigError, match="share no column"):
+        draft("p", [of({"a": 1}), of({"b": 1}, topic="others")])
+
+
+@pytest.mark.parametrize("records", [[], [Record(None)], [Record(b"plain text")]])
+def test_a_topic_without_rows_is_refused(records: list[Record]) -> None:
+    with pytest.raises(ConfigError, match="send some rows first"):
+        draft("p", [Sample("orders", records)])
+
+
+def test_keys_in_several_partitions_are_closed_by_all_of_them() -> None:
+    closed = Record(b'{"$punctuation": {"id": {"equals": 1}}}')
+    rows = [
+        Record(record.value, partition=number)
+        for number, record in enumerate(of({"id": 1}, {"id": 1}).records)
+    ]
+    spread = draft("p", [Sample("orders", [*rows, closed])])
+    assert loaded(spread.text).streams["orders"].punctuation_scope == "topic"
+    together = draft("p", [Sample("orders", [*of({"id": 1}, {"id": 1}).records, closed])])
+    assert loaded(together.text).streams["orders"].punctuation_scope == "partition"
