@@ -9,7 +9,7 @@ from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from endmark.verify.final_keys import announces, waiting_rows
-from endmark.verify.join_sides import key_column
+from endmark.verify.join_sides import key_column, microseconds
 from endmark.verify.session import Session, name, text
 from endmark.wire.control import Question
 from support.bucket_tasks import BucketTasks
@@ -60,11 +60,29 @@ def require_answers(
             assert each["rows"] <= _count(session, f"side_{stream}", own), (key, answer)
             if stage.join is None:
                 continue
+            if each["rows"]:
+                shut = {
+                    other
+                    for other in stage.inputs
+                    if other != stream
+                    and (
+                        (preset.purge and _has(session, f"closed_{other}", key, key_column))
+                        or _has_passed(session, other, each["newest"], microseconds(stage.window_of(stream)))
+                    )
+                }
+                asked = {wait["stream"] for wait in each["waits_for"]}
+                assert asked == set(stage.inputs) - {stream} - shut, (key, answer)
             waits = bool(_count(session, waiting_rows(stream, "lowest").strip('"'), own))
             if preset.purge and each["waits_for"]:
                 assert waits, (key, answer)
             if waits and not final and not leaves_early:
                 assert each["waits_for"], (key, answer)
+
+
+def _has_passed(session: Session, stream: str, time: int, window: int | None) -> bool:
+    """Whether the progress of a stream has left the window of a row."""
+    found = session.run("SELECT lowest FROM progress WHERE stream = ?", [stream])[0]["lowest"]
+    return window is not None and found is not None and bool(time + window < found)
 
 
 def _has(session: Session, table: str, key: Mapping[str, Any], column: Any) -> bool:
