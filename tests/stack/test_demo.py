@@ -8,4 +8,4 @@ from support.demo import require_equal_tables_and_waiting_rows
 
 
 def test_demo(tmp_path: Path) -> None:
-    require_equal_tables_and_waiting_rows(tmp_path, "sqlite")
+    require_equal_tables_and_waiting_rows(tmp_path, "sqlite", stay=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -12,6 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from endmark.pipelines import AUCTION
+from support.commands import endmark
 
 DEADLINE_SECONDS = 500
 
@@ -43,6 +47,26 @@ class Demo:
             time.sleep(0.2)
         raise AssertionError(f"no dashboard after {DEADLINE_SECONDS} s: {self.said}")
 
+    def wait_for(self, text: str) -> None:
+        """Wait until the demo has said something."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while text not in self._plain:
+            assert self.process.poll() is None, self.said
+            assert time.monotonic() < deadline, self.said
+            time.sleep(0.2)
+
+    def why(self, key: str) -> subprocess.CompletedProcess[str]:
+        """Ask the job of the auction why a key is open, as the demo says how."""
+        found = re.search(r"--bootstrap=(\S+) --ops-url=(\S+)", self._plain)
+        assert found is not None, self.said
+        reach = f"--bootstrap={found[1]}", f"--ops-url={found[2]}", "--wait=120"
+        return endmark("why", str(AUCTION), key, *reach, ENDMARK_RELATION_URL="sqlite://")
+
+    @property
+    def _plain(self) -> str:
+        """What the demo has said, in one line: Rich wraps lines to the width of the terminal."""
+        return " ".join(self.said.split())
+
 
 @contextmanager
 def running_demo(directory: Path, *arguments: str) -> Iterator[Demo]:
@@ -58,20 +82,29 @@ def running_demo(directory: Path, *arguments: str) -> Iterator[Demo]:
             process.wait()
 
 
-def require_equal_tables_and_waiting_rows(directory: Path, lookup: str) -> None:
+def require_equal_tables_and_waiting_rows(directory: Path, lookup: str, *, stay: bool = False) -> None:
     """Run a short demo. Its tables are equal and conserved, and its dashboard answers while it runs.
+
+    One that stays still has its dashboard and a job that answers when it has verified its tables.
 
     HYBRIDJOIN has read pages, and bids have waited for theirs.
 
     Args:
         directory: an empty directory for the demo.
         lookup: where the master table is: `sqlite` or `mysql`.
+        stay: whether the demo stays until it is interrupted.
     """
     arguments = ["--minutes=0.25", "--rate=4000", "--seed=11", f"--lookup={lookup}"]
+    arguments += ["--stay"] if stay else []
     with running_demo(directory, *arguments) as demo:
         url = demo.dashboard()
         assert "<title>" in _get(url)
         assert "endmark_run_up" in _get(f"{url}metrics")
+        if stay:
+            demo.wait_for("stay until Ctrl-C")
+            assert "<title>" in _get(url)
+            assert demo.why("item_id=1").returncode == 0
+            demo.process.send_signal(signal.SIGINT)
         output, _ = demo.process.communicate(timeout=DEADLINE_SECONDS)
 
     assert demo.process.returncode == 0, output + demo.said

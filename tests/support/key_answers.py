@@ -7,8 +7,9 @@ from typing import Any
 
 from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline import Pipeline
+from endmark.types import JoinType
 from endmark.verify.final_keys import announces, waiting_rows
-from endmark.verify.join_sides import key_column
+from endmark.verify.join_sides import key_column, microseconds
 from endmark.verify.session import Session, name, text
 from endmark.wire.control import Question
 from support.bucket_tasks import BucketTasks
@@ -41,6 +42,10 @@ def require_answers(
     (stage,) = pipeline.stages
     assert len(answers) == len(NUMBERS)
     preset = PRESETS[Preset.AUTO if stage.join is None else stage.join.preset]
+    # Rows may leave before their key is announced: left rows of a semi join with their first partner, and
+    # under some presets rows that can have no result.
+    semi = stage.join is not None and stage.join.type is JoinType.SEMI
+    leaves_early = semi or preset.propagate is Propagation.CLOSED
     for number, answer in zip(NUMBERS, answers, strict=True):
         key = {column: keys.spell(number)[column] for column in stage.key}
         if not _has(session, "mentioned", key, key_column):
@@ -55,12 +60,29 @@ def require_answers(
             assert each["rows"] <= _count(session, f"side_{stream}", own), (key, answer)
             if stage.join is None:
                 continue
+            if each["rows"]:
+                shut = {
+                    other
+                    for other in stage.inputs
+                    if other != stream
+                    and (
+                        (preset.purge and _has(session, f"closed_{other}", key, key_column))
+                        or _has_passed(session, other, each["newest"], microseconds(stage.window_of(stream)))
+                    )
+                }
+                asked = {wait["stream"] for wait in each["waits_for"]}
+                assert asked == set(stage.inputs) - {stream} - shut, (key, answer)
             waits = bool(_count(session, waiting_rows(stream, "lowest").strip('"'), own))
             if preset.purge and each["waits_for"]:
                 assert waits, (key, answer)
-            # Other presets free rows that can have no result, and announce their key later or never.
-            if waits and not final and preset.propagate is not Propagation.CLOSED:
+            if waits and not final and not leaves_early:
                 assert each["waits_for"], (key, answer)
+
+
+def _has_passed(session: Session, stream: str, time: int, window: int | None) -> bool:
+    """Whether the progress of a stream has left the window of a row."""
+    found = session.run("SELECT lowest FROM progress WHERE stream = ?", [stream])[0]["lowest"]
+    return window is not None and found is not None and bool(time + window < found)
 
 
 def _has(session: Session, table: str, key: Mapping[str, Any], column: Any) -> bool:

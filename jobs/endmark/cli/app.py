@@ -386,12 +386,15 @@ def demo(
     kills: Annotated[
         int, typer.Option(min=0, help="How often the job is killed and started again while the feed runs.")
     ] = 0,
+    stay: Annotated[
+        bool, typer.Option("--stay", help="Let broker, job and dashboard stay after that, until Ctrl-C.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run the whole warehouse on this machine: broker, feed, job, dashboard; then verify it."""
     from endmark.demo.choreography import DemoOptions, run_demo
 
-    options = DemoOptions(example, minutes, seed, rate, sellers, lookup, directory, port, kills)
+    options = DemoOptions(example, minutes, seed, rate, sellers, lookup, directory, port, kills, stay)
     if not run_demo(options, as_json=as_json):
         raise typer.Exit(EXIT_FAILED)
 

@@ -7,7 +7,7 @@ import getpass
 import json
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +24,11 @@ from endmark.cli.options import (
 from endmark.control.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
 from endmark.errors import ConfigError
 from endmark.pipeline.file import load
+
+if TYPE_CHECKING:
+    from endmark.control.database import OpsDatabase
+    from endmark.control.replayed_letters import Chosen
+    from endmark.pipeline import Pipeline
 
 app = typer.Typer(help="Records that could not be read, or had no match.", no_args_is_help=True)
 
@@ -65,30 +70,73 @@ def show(pipeline: PipelineFile, at: At, warehouse: Warehouse = None, as_json: A
 @app.command()
 def replay(
     pipeline: PipelineFile,
-    at: At,
+    at: Annotated[str | None, typer.Argument(help="Coordinates topic/partition/offset of one.")] = None,
     bootstrap: Bootstrap = BROKER,
     warehouse: Warehouse = None,
     ops_url: OpsUrl = OPS_URL,
+    where: Annotated[
+        str | None, typer.Option(help="SQL condition over the columns of the table, for all that meet it.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Send those of --where, instead of counting.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Most dead letters of --where to send.")] = 1_000,
     value: Annotated[str | None, typer.Option(help="Text to send in place of the letter's value.")] = None,
     by: Annotated[str, typer.Option(help="Who replays it.", show_default="you")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Send a dead letter to its partition once more, as it is or with another value."""
+    """Send a dead letter, or all that meet a condition, to their partitions once more.
+
+    No dead letter is sent twice. One alone may be sent with another value.
+    """
     from endmark.control.database import OpsDatabase
+    from endmark.control.replayed_letters import choose, replay_all
+
+    if (at is None) == (where is None) or (where is not None and value is not None):
+        raise ConfigError("name the place of one dead letter (with or without --value), or give --where")
+    spec, table, who = load(pipeline), _table(pipeline, warehouse), by or getpass.getuser()
+    with closing(OpsDatabase(ops_url)) as ops:
+        if where is None:
+            told, text = _replay_one(
+                ops, bootstrap, spec, dead_letter(table, Coordinates.parse(str(at))), value, who
+            )
+        else:
+            found = choose(ops, spec.name, table, where, spec.control_topic, limit)
+            sent = replay_all(ops, bootstrap, spec.name, found.letters, who) if yes else None
+            told, text = _counts(found, sent)
+    typer.echo(json.dumps(told) if as_json else text)
+
+
+def _replay_one(
+    ops: OpsDatabase, bootstrap: str, spec: Pipeline, letter: DeadLetter, value: str | None, by: str
+) -> tuple[dict[str, Any], str]:
+    """Replay one dead letter; say so for programs and for people."""
     from endmark.control.replays import replay as send_again
 
-    spec = load(pipeline)
-    letter = dead_letter(_table(pipeline, warehouse), Coordinates.parse(at))
     if letter.at.topic == spec.control_topic:
-        raise ConfigError(f"{at} is a control record; turn the knob: endmark knobs set")
+        raise ConfigError(f"{letter.at} is a control record; turn the knob: endmark knobs set")
     sent = letter.value if value is None else value.encode()
-    with closing(OpsDatabase(ops_url)) as ops:
-        done = send_again(ops, bootstrap, spec.name, letter, sent, by or getpass.getuser())
+    done = send_again(ops, bootstrap, spec.name, letter, sent, by)
     to = Coordinates(letter.at.topic, letter.at.partition, done.to_offset or 0)
-    if as_json:
-        typer.echo(json.dumps({"replayed": str(letter.at), "to": str(to), "by": done.by}))
-    else:
-        typer.echo(f"{letter.at} is {to} now")
+    return {"replayed": str(letter.at), "to": str(to), "by": done.by}, f"{letter.at} is {to} now"
+
+
+def _counts(found: Chosen, sent: int | None) -> tuple[dict[str, Any], str]:
+    """Say for programs and for people what `--where` found; `sent` is `None` without `--yes`."""
+    told = {
+        "matching": found.matching,
+        "to_send": len(found.letters),
+        "sent": sent or 0,
+        "replayed_before": found.replayed,
+        "control_records": found.control,
+        "left": found.left,
+        "failed": found.failed,
+    }
+    parts = [f"{found.matching:,} dead letters meet the condition"]
+    parts += [f"{found.replayed:,} have been replayed before"] if found.replayed else []
+    parts += [f"{found.control:,} are control records: turn the knob again"] if found.control else []
+    parts += [f"it failed on {found.failed:,}: {found.why}"] if found.failed else []
+    parts += [f"{found.left:,} are beyond --limit"] if found.left else []
+    doing = f"{len(found.letters):,} would be sent; add --yes" if sent is None else f"{sent:,} sent"
+    return told, "; ".join([*parts, doing])
 
 
 def _table(pipeline: Path, warehouse: Path | None) -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
@@ -106,6 +106,40 @@ class Pulse:
             self._producer.close(timeout=_PATIENCE_MS / 1000)
 
 
+class Sender:
+    """Sends records one by one, by one connection. Close it in the end.
+
+    Args:
+        bootstrap: the address of a broker.
+    """
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._producer: KafkaProducer | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._producer is not None:
+            self._producer.close(timeout=_PATIENCE_MS / 1000)
+
+    def send(
+        self, topic: str, record: bytes | None, partition: int, headers: Sequence[tuple[str, bytes]]
+    ) -> int:
+        """Send one record and return its offset; see `send`."""
+        try:
+            if self._producer is None:
+                self._producer = _producer(self._bootstrap)
+            return _sent(self._producer, topic, record, partition, headers)
+        except KafkaError as error:
+            raise MissingPartError(
+                f"no Kafka broker at {self._bootstrap} takes a record for topic {topic} "
+                f"({type(error).__name__}); start it, correct --bootstrap, or start the job, which makes the "
+                "topic"
+            ) from error
+
+
 def send(
     bootstrap: str,
     topic: str,
@@ -125,17 +159,8 @@ def send(
     Raises:
         MissingPartError: the broker does not answer, or the topic is missing.
     """
-    try:
-        producer = _producer(bootstrap)
-        try:
-            return _sent(producer, topic, record, partition, headers)
-        finally:
-            producer.close(timeout=_PATIENCE_MS / 1000)
-    except KafkaError as error:
-        raise MissingPartError(
-            f"no Kafka broker at {bootstrap} takes a record for topic {topic} ({type(error).__name__}); "
-            "start it, correct --bootstrap, or start the job, which makes the topic"
-        ) from error
+    with Sender(bootstrap) as sender:
+        return sender.send(topic, record, partition, headers)
 
 
 def _sent(

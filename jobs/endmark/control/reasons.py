@@ -89,10 +89,12 @@ def _missing(stream: Facts) -> str:
     """Return what a stream has not sent to close the key."""
     if not stream["closes"]:
         return "it closes no key"
+    if not stream["topic"]:  # of an earlier join
+        return "it has announced no pattern that matches it"
     promised = {at for at, _ in stream["matched"]}
     promised |= set() if stream["keyed"] else {at for at, _ in stream["named"]}
     left = [at for at in range(stream["partitions"]) if at not in promised]
-    topic = f"of topic {stream['topic']}" if stream["topic"] else f"of {stream['stream']}"
+    topic = f"of topic {stream['topic']}"
     if not stream["keyed"] or promised:
         has = "has" if len(left) == 1 else "have"
         named = "names or matches" if not stream["keyed"] else "matches"

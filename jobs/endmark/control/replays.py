@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from endmark.control.pulse import send
+from endmark.control.pulse import Sender
 from endmark.control.tables import replays
 from endmark.errors import EndmarkError
 
@@ -52,11 +52,19 @@ class Replay:
 def replay(
     ops: OpsDatabase, bootstrap: str, pipeline: str, letter: DeadLetter, value: bytes | None, by: str
 ) -> Replay:
+    """Replay one dead letter over a connection of its own; see `replay_by`."""
+    with Sender(bootstrap) as sender:
+        return replay_by(sender, ops, pipeline, letter, value, by)
+
+
+def replay_by(
+    sender: Sender, ops: OpsDatabase, pipeline: str, letter: DeadLetter, value: bytes | None, by: str
+) -> Replay:
     """Send a value to the partition of a dead letter, with headers that name the dead letter and the sender.
 
     Args:
+        sender: sends the record.
         ops: the ops database, which stores the replay.
-        bootstrap: the broker's host:port.
         pipeline: the pipeline's name.
         letter: the dead letter.
         value: the value to send; `None` is a tombstone.
@@ -71,7 +79,7 @@ def replay(
     headers = [("endmark-replay-of", str(letter.at).encode()), ("endmark-replay-by", by.encode())]
     here = _here(pipeline, letter.at)
     try:
-        offset = send(bootstrap, letter.at.topic, value, letter.at.partition, headers)
+        offset = sender.send(letter.at.topic, value, letter.at.partition, headers)
     except EndmarkError:
         with ops.engine.begin() as connection:
             connection.execute(replays.delete().where(here))
@@ -96,6 +104,15 @@ def replayed(ops: OpsDatabase, pipeline: str, letters: Iterable[DeadLetter]) -> 
             if (row := connection.execute(query.where(_here(pipeline, letter.at))).first()) is not None:
                 found[letter.at] = Replay(**row._mapping)
     return found
+
+
+def replayed_places(ops: OpsDatabase, pipeline: str) -> set[tuple[str, int, int]]:
+    """Return topic, partition and offset of all dead letters of a pipeline that have been replayed."""
+    done = replays.c.to_offset.is_not(None) | (replays.c.at >= time.time() - _CUT_OFF_SECONDS)
+    query = sa.select(replays.c.topic, replays.c.partition, replays.c.offset)
+    with ops.engine.connect() as connection:
+        rows = connection.execute(query.where(replays.c.pipeline == pipeline, done))
+        return {(row.topic, row.partition, row.offset) for row in rows}
 
 
 def _claim(ops: OpsDatabase, pipeline: str, at: Coordinates, claimed: Replay) -> None:

@@ -1,6 +1,6 @@
 """The demo starts broker, relation, feed, job and sidecar, stops the job after the feed, and verifies it.
 
-On request it kills the job on the way.
+On request it kills the job on the way, or lets everything but the feed stay after the verification.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class DemoOptions:
         directory: where runs are kept, in one folder each.
         port: the port of the dashboard; 0 takes a free one.
         kills: how often the job is killed and started again while the feed runs.
+        stay: whether broker, job and dashboard stay after the verification, until Ctrl-C.
     """
 
     example: str
@@ -69,6 +70,7 @@ class DemoOptions:
     directory: Path
     port: int
     kills: int
+    stay: bool = False
 
     @property
     def pipeline(self) -> Path:
@@ -87,12 +89,14 @@ def run_demo(options: DemoOptions, *, as_json: bool) -> bool:
     with ExitStack() as parts:
         demo = _Demo(options, folder, parts, Console(stderr=as_json))
         report = demo.run()
-    if as_json:
-        typer.echo(report.to_json())
-    else:
-        demo.console.print(render(report))
-        warehouse = os.path.relpath(folder / "warehouse")
-        demo.console.print(f"Delta tables are in {warehouse}, logs and checkpoint beside it")
+        if as_json:
+            typer.echo(report.to_json())
+        else:
+            demo.console.print(render(report))
+            warehouse = os.path.relpath(folder / "warehouse")
+            demo.console.print(f"Delta tables are in {warehouse}, logs and checkpoint beside it")
+        if options.stay:
+            demo.stay()
     return report.ok
 
 
@@ -104,6 +108,8 @@ class _Demo:
         self.console = console
         self._warehouse = folder / "warehouse"
         self._ops_url = f"sqlite:///{folder / 'ops.db'}"
+        self._staying: list[ManagedProcess] = []
+        self._reach = ""
 
     def run(self) -> VerifyReport:
         require_java()
@@ -120,12 +126,36 @@ class _Demo:
         url = self._start_sidecar(broker.bootstrap)
         self._say(f"dashboard: {url}   metrics: {url}metrics   logs: {os.path.relpath(self._folder)}")
         job = self._watch(DemoState(pipeline.name, url, ops), feed, job, kills, broker.bootstrap)
-        self._say("stopping the job, then recomputing everything from Kafka and the relation")
-        job.stop()
+        if self._options.stay:
+            self._say("recomputing everything from Kafka and the relation, beside the idle job")
+            self._staying = [job, *self._staying]
+            self._reach = f"--bootstrap={broker.bootstrap} --ops-url={self._ops_url}"
+        else:
+            self._say("stopping the job, then recomputing everything from Kafka and the relation")
+            job.stop()
         return verify(pipeline, broker.bootstrap, self._warehouse)
 
+    def stay(self) -> None:
+        """Keep broker, job and dashboard until Ctrl-C.
+
+        Raises:
+            MissingPartError: the job or the dashboard has ended.
+        """
+        self._say(f"commands reach the broker and the job with {self._reach}")
+        self._say("broker, job and dashboard stay until Ctrl-C")
+        try:
+            while all(part.running for part in self._staying):
+                time.sleep(0.5)
+        except KeyboardInterrupt:
+            self._say("stopping")
+            return
+        ended = next(part for part in self._staying if not part.running)
+        raise MissingPartError(f"{ended.name} ended: {_last_error(ended.log)}; see {ended.log}")
+
     def _say(self, text: str) -> None:
-        self.console.print(f"[dim]{time.strftime('%H:%M:%S')}[/dim] {text}", highlight=False)
+        # Whoever copies a URL or a path needs it in one piece.
+        said = f"[dim]{time.strftime('%H:%M:%S')}[/dim] {text}"
+        self.console.print(said, highlight=False, soft_wrap=True)
 
     def _start_relation(self) -> None:
         if self._options.lookup == "mysql":
@@ -184,6 +214,7 @@ class _Demo:
             return bool(found)
 
         sidecar.wait_ready(is_ready, seconds=30)
+        self._staying.append(sidecar)
         return found[0]
 
     def _start(self, command: str, arguments: Sequence[str]) -> ManagedProcess:

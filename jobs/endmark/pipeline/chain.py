@@ -107,15 +107,16 @@ def chained(pipeline: Pipeline, step: str | None, spread: timedelta) -> ChainedS
     """
     name = _published(pipeline, step)
     topic = pipeline.publish[name].topic
-    if name == pipeline.flow.results:
-        stage = pipeline.last_stage
-        stream = _timed_by(stage)
-        lateness = _disorder(stage)
-        promised = dict.fromkeys(_promised(stage))
+    promised: dict[str, None] = {}
+    if name == pipeline.flow.results or name in pipeline.flow.ends:
+        is_last = name == pipeline.flow.results
+        stage = pipeline.last_stage if is_last else pipeline.stage_with(name)
+        stream, lateness = _timed_by(stage), _disorder(stage)
+        promised = dict.fromkeys(_promised(stage)) if is_last else {}
         kinds = dict(_result_columns(stage))
     else:
         stream, _ = pipeline.flow.way_to(name)
-        lateness, promised = _own_disorder(pipeline, stream), {}
+        lateness = _own_disorder(pipeline, stream)
         stage = pipeline.stage_of(stream)
         kinds = dict(_columns_of(stage, stream, pipeline.row_columns(name), stage.columns_behind(name)))
     declared = pipeline.streams[stream].event_time
@@ -191,18 +192,28 @@ def _parked(pipeline: Pipeline, given: str) -> timedelta:
 def _promised(stage: Stage) -> Iterator[str]:
     """Yield the columns of results that output punctuations restrict."""
     rule = Propagation.EARLY if stage.join is None else PRESETS[stage.join.preset].propagate
-    if stage.earlier is not None or rule is Propagation.NEVER:
+    if rule is Propagation.NEVER:
         return
-    for stream in stage.shown:
-        yield from stage.key_columns(stream)
-        if rule is Propagation.EARLY:
-            promised = stage.pipeline.streams[stream].promised_on
-            shown = dict(stage.columns)
-            yield from (name for column in promised if (name := f"{stream}_{column}") in shown)
+    shown = dict(stage.columns)
+    for given in stage.shown_inputs:
+        # A derived stream promises nothing but its key.
+        promised = stage.pipeline.streams[given].promised_on if given in stage.streams else ()
+        promised = promised if rule is Propagation.EARLY else ()
+        names = [*stage.key_columns(given), *(f"{given}_{column}" for column in promised)]
+        yield from (name for name in names if name in shown)
 
 
 def _result_columns(stage: Stage) -> Iterator[tuple[str, ColumnType]]:
     """Yield the columns of results, which are nullable if a result may have a null there."""
+    joined = dict(_joined_columns(stage))
+    for name, kind in stage.columns:
+        before = joined.get(name)  # None: a row step behind the join has derived it
+        present = before is not None and before.required == kind and not before.nullable
+        yield name, replace(kind, nullable=not present)
+
+
+def _joined_columns(stage: Stage) -> Iterator[tuple[str, ColumnType]]:
+    """Yield the columns of results in front of the row steps of the join, as `_result_columns` does."""
     for given in stage.shown_inputs:
         columns = stage.columns_of(given)
         absent = given not in stage.present_inputs

@@ -9,7 +9,7 @@ from endmark.operators.stream_join.presets import PRESETS, Propagation
 from endmark.pipeline.boundedness import states
 from endmark.pipeline.picture import about
 from endmark.pipeline.steps import RowStep
-from endmark.pipeline.tables import RESERVED, is_latest_role, is_step_role
+from endmark.pipeline.tables import RESERVED, is_latest_role, is_step_role, step_of
 from endmark.types import JoinType
 
 if TYPE_CHECKING:
@@ -130,12 +130,15 @@ def _stage(stage: Stage, kept: Sequence[State], *, last: bool) -> StageExplanati
     """Return a stage of the pipeline; the `last` one also has the groups by its own key."""
     pipeline, aggregate = stage.pipeline, stage.pipeline.flow.aggregate
     groups = aggregate if last and not pipeline.regroups else None
-    names = [name for path in stage.steps.paths.values() for name in path]
-    names += [stage.steps.join] if stage.steps.join is not None else []
+    lookups = [name for path in stage.steps.paths.values() for name in path]
+    names = [stage.steps.join] if stage.steps.join is not None else []
+    names += stage.steps.behind
     names += [groups] if groups is not None else []
     inputs = {*stage.inputs, *(["groups"] if groups is not None else [])}
     state = tuple(str(one) for one in kept if one.input in inputs)
-    return StageExplanation(stage.key, stage.inputs, _steps(pipeline, names, of_rows=False), state)
+    steps = _steps(pipeline, lookups, of_rows=False)
+    steps += tuple(StepPlan(name, about(pipeline.steps[name])) for name in names)
+    return StageExplanation(stage.key, stage.inputs, steps, state)
 
 
 def _groups(pipeline: Pipeline, kept: Sequence[State]) -> StageExplanation:
@@ -158,7 +161,7 @@ def _topics(pipeline: Pipeline) -> Iterator[Output]:
         is_last = step == pipeline.flow.results
         silent = not is_last or _punctuations(pipeline.last_stage) == _NONE
         behind = "no punctuations follow" if silent else "output punctuations follow"
-        final = f"{_results(pipeline) if is_last else _ONCE}, and {behind}"
+        final = f"{_results(pipeline, 'results') if is_last else _ONCE}, and {behind}"
         yield Output(published.topic, "topic", step, "append", final)
 
 
@@ -171,7 +174,8 @@ def _final(pipeline: Pipeline, role: str, kept: Sequence[State]) -> str:
     if is_latest_role(role):
         return "a later change of the key replaces its row"
     if role == "results" or is_step_role(role):
-        return _results(pipeline) if role == "results" else f"{_ONCE}, which is when the join takes it"
+        before = role != "results" and pipeline.flow.stands_before_joins(step_of(role))
+        return f"{_ONCE}, which is when the join takes it" if before else _results(pipeline, role)
     (groups,) = (one for one in kept if one.holds == "groups")
     ends = " or ".join(f"by {bound}" for bound in groups.bounded_by)
     if role == "groups":
@@ -181,15 +185,16 @@ def _final(pipeline: Pipeline, role: str, kept: Sequence[State]) -> str:
 
 def _punctuations(stage: Stage) -> str:
     rule = Propagation.EARLY if stage.join is None else PRESETS[stage.join.preset].propagate
-    if stage.earlier is not None or rule is Propagation.NEVER:
+    if rule is Propagation.NEVER:
         return _NONE
     if rule is Propagation.CLOSED:
         return "a row comes for each key that all streams have closed"
     return "a row comes once no later result matches it"
 
 
-def _results(pipeline: Pipeline) -> str:
-    join = pipeline.join
+def _results(pipeline: Pipeline, role: str) -> str:
+    stage = pipeline.last_stage if role == "results" else pipeline.stage_with(step_of(role))
+    join = stage.join
     if join is None or join.type in (JoinType.INNER, JoinType.SEMI):
         return _ONCE
     return f"{_ONCE}; one without a partner comes when none can come any more"

@@ -16,6 +16,8 @@ from kafka import KafkaConsumer, TopicPartition
 from endmark.control.database import OpsDatabase
 from endmark.control.dead_letters import Coordinates, Search, dead_letter, dead_letters
 from endmark.control.description import describe
+from endmark.control.pulse import Sender
+from endmark.control.replayed_letters import Chosen, choose, replay_all
 from endmark.control.replays import ReplayedError, replay, replayed
 from endmark.control.tables import replays
 from endmark.embedded.broker import Broker
@@ -212,7 +214,7 @@ def test_a_replay_that_was_cut_off_may_be_repeated_after_a_while(
 
 
 def test_letters_from_the_command_line(ops: OpsDatabase, broker: Broker, tmp_path: Path) -> None:
-    create_topics(broker.bootstrap, {"bids": 1})
+    create_topics(broker.bootstrap, {"bids": 2})
     write_letters(tmp_path / "dead_letters", LETTERS)
     where = f"--warehouse={tmp_path}"
 
@@ -230,3 +232,64 @@ def test_letters_from_the_command_line(ops: OpsDatabase, broker: Broker, tmp_pat
     assert done.stdout == "bids/0/4 is bids/0/0 now\n", done.stderr
     assert (twice.returncode, "was replayed to offset 0 by Bo" in twice.stderr) == (1, True)
     assert [value for value, _ in records(broker, "bids", 0)][-1:] == [LETTERS[0][-1]]
+
+    some = ("replay", str(AUCTION), *to, "--where=reason = 'wrong_type' and topic = 'bids'")
+    counted = run(*some)
+    sent = json.loads(run(*some, "--yes", "--json").stdout)
+    both = run("replay", str(AUCTION), "bids/0/4", *to, "--where=true")
+    assert counted.stdout == "2 dead letters meet the condition; 2 would be sent; add --yes\n", counted.stderr
+    assert (sent["matching"], sent["sent"], sent["replayed_before"], sent["left"]) == (2, 2, 0, 0)
+    assert both.returncode == 2
+
+
+def test_all_letters_of_a_condition_are_replayed_once(
+    ops: OpsDatabase, broker: Broker, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the order of their records, the first ones of a limit, and no control record."""
+    write_letters(table, [("small-control", 0, 1, "bad_control", "it is none", b"{}")])
+    sent: list[tuple[str, int, bytes | None]] = []
+
+    def send(_: Sender, topic: str, record: bytes | None, partition: int, headers: Any) -> int:
+        sent.append((topic, partition, record))
+        return len(sent)
+
+    monkeypatch.setattr(Sender, "send", send)
+
+    def chosen(where: str, limit: int = 10) -> Chosen:
+        return choose(ops, "small", table, where, "small-control", limit)
+
+    first = chosen("topic is not null", 2)
+    assert [str(letter.at) for letter in first.letters] == ["bids/0/4", "bids/0/9"]
+    assert (first.matching, first.control, first.replayed, first.left) == (5, 1, 0, 2)
+    assert replay_all(ops, NOBODY, "small", first.letters, "Bo") == 2
+    assert replay_all(ops, NOBODY, "small", first.letters, "Bo") == 0
+    rest = chosen("\"offset\" >= 4 and topic <> 'x'")
+    assert [str(letter.at) for letter in rest.letters] == ["bids/1/9", "items/0/9"]
+    assert (rest.matching, rest.replayed, rest.left) == (4, 2, 0)
+    assert replay_all(ops, NOBODY, "small", rest.letters, "Bo") == 2
+    assert [(topic, partition) for topic, partition, _ in sent] == [
+        ("bids", 0),
+        ("bids", 0),
+        ("bids", 1),
+        ("items", 0),
+    ]
+    assert sent[-1][2] is None
+
+
+def test_a_condition_that_is_none_is_refused_and_one_that_fails_is_counted(
+    ops: OpsDatabase, table: Path
+) -> None:
+    """Even if the table is not there yet."""
+    for where, says in [
+        ("price > 3", "price"),
+        ("reason", "must be a condition"),
+        ("(select true)", "--where"),
+        ("random() > 0.5", "--where"),
+    ]:
+        for place in (table, table.parent / "nothing"):
+            with pytest.raises(ConfigError, match=says):
+                choose(ops, "small", place, where, "small-control", 10)
+    failing = choose(ops, "small", table, "decode(value) like '%Mark%'", "small-control", 10)
+    assert ([str(letter.at) for letter in failing.letters], failing.failed) == (["bids/0/4"], 1)
+    assert failing.why
+    assert choose(ops, "small", table.parent / "nothing", "topic = 'x'", "small-control", 10).letters == []

@@ -16,12 +16,14 @@ from endmark.control.database import KEPT_ANSWERS, OpsDatabase
 from endmark.control.questions import ask
 from endmark.control.reasons import is_open, sentences
 from endmark.errors import ConfigError, EndmarkError
+from endmark.pipeline import Pipeline
 from endmark.types import ColumnType
 from endmark.wire.control import Question
 from support.bucket_tasks import BucketTasks, Located
 from support.fulfilment import FULFILMENT
 from support.key_answers import answers_of
-from support.verify_world import STAMPED, make_pipeline
+from support.two_stages import row, two_stages
+from support.verify_world import STAMPED, close, item, locate, make_pipeline
 
 PARTITIONS = {"orders": 2, "payments": 2, "shipments": 4}
 
@@ -212,3 +214,54 @@ def test_a_job_that_does_not_run_is_not_asked(ops: OpsDatabase, monkeypatch: pyt
     ops.record_answers("small", 2, [{"partition": 0, "offset": 7}])
     assert asking() == {"batch_id": 2, "answers": [{"partition": 0, "offset": 7}]}
     assert sent == 2 * [question.written()]
+
+
+def test_each_stage_answers_for_its_own_key(tmp_path: Path) -> None:
+    """A question passes through the first of two stages; the second says what its own one lacks."""
+    pipeline = two_stages(served={"window": "9s"})
+    tasks = BucketTasks(pipeline, [], 1, tmp_path)
+    keys = [{"order_id": 3}, {"customer_id": 7}, {"customer_id": 8}]
+    rows = [
+        row("orders", 1, order_id=3, customer_id=7),
+        row("payments", 2, order_id=3),
+        row("tickets", 3, customer_id=7),
+    ]
+    asked = [record("stages-control", 0, at, {"ask": key, "by": "Ann"}) for at, key in enumerate(keys)]
+    tasks.batch([*locate(rows), *asked])
+    first, second, third = answers_of(tasks)
+
+    assert (first["step"], second["step"], third["step"]) == ("paid", "served", "served")
+    assert [each["rows"] for each in first["streams"]] == [1, 1]
+    assert [(each["stream"], each["rows"]) for each in second["streams"]] == [("paid", 1), ("tickets", 1)]
+    assert [each["rows"] for each in third["streams"]] == [0, 0]
+    assert sentences(keys[1], second)[0] == (
+        "customer_id=7 is open in served because paid has not closed it: it has announced no pattern that "
+        "matches it; the window of its rows of tickets ends when paid's progress passes "
+        "2026-01-01T00:00:12Z (now 2026-01-01T00:00:01Z); and tickets has not closed it: it closes no key; "
+        "the window of its rows of paid ends when tickets' progress passes 2026-01-01T00:00:10Z (now "
+        "2026-01-01T00:00:03Z)"
+    )
+
+
+def test_a_stream_alone_answers_for_its_key(tmp_path: Path) -> None:
+    grouped = {"by": "item_id", "measures": {"n": "count"}}
+    pipeline = Pipeline.model_validate(
+        {
+            "name": "alone",
+            "streams": {"items": make_pipeline().model_dump(by_alias=True)["streams"]["items"]},
+            "steps": {"by_item": {"from": "items", "aggregate": grouped}},
+            "tables": {"by_item": {}},
+        }
+    )
+    tasks = BucketTasks(pipeline, [], 2, tmp_path)
+    tasks.batch(locate([item(1, 7), item(3, 8), close("items", 1)]))
+    asked = [{"ask": {"item_id": key}, "by": "Ann"} for key in (1, 3)]
+    tasks.batch([record("alone-control", 0, at, each) for at, each in enumerate(asked)])
+    final, still = answers_of(tasks)
+
+    assert (final["final"], final["group"]) == (True, False)
+    assert (still["final"], still["group"]) == (False, True)
+    assert sentences({"item_id": 3}, still)[0] == (
+        "item_id=3 is open in items because items has not closed it: no partition of topic all.items has "
+        "sent a punctuation for it"
+    )

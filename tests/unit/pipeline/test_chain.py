@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from endmark.errors import ConfigError
@@ -141,6 +141,12 @@ def test_what_has_no_event_time_is_refused() -> None:
     came=st.lists(
         st.tuples(st.sampled_from([LEFT, RIGHT]), st.integers(0, 2), st.integers(0, 20)), max_size=25
     ),
+)
+@example(  # the second result is as late as one can be
+    windows=(2, 2),
+    lateness=(0, 1),
+    kind="inner",
+    came=[(LEFT, 0, 7), (LEFT, 1, 12), (RIGHT, 1, 10), (RIGHT, 0, 9)],
 )
 def test_a_chained_pipeline_loses_no_row(
     windows: tuple[int, int], lateness: tuple[int, int], kind: str, came: list[tuple[str, int, int]]
