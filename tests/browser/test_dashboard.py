@@ -169,7 +169,7 @@ def test_news_come_without_asking(running_job: Job, page: Page) -> None:
         "fields": {},
         "lookups": [],
         "join": None,
-        "windows": [],
+        "windows": {},
     }
     told = Description(**nothing, control_topic="control")
     running_job.database.describe(PIPELINE, told.model_dump())

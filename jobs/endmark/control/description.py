@@ -21,7 +21,7 @@ class StepDescription(BaseModel):
     """
 
     name: str
-    kind: Literal["rows", "lookup", "join", "aggregate"]
+    kind: Literal["rows", "lookup", "union", "join", "aggregate"]
     inputs: list[str]
     relation: str | None
 
@@ -56,7 +56,7 @@ class Description(BaseModel):
     the file has them, `tables` those that the job writes, and `published` the topic of each step that is
     published. `fields` has the parts of the file with knobs, by their places, with durations in seconds.
     `join` is the place of the one join; it is `None` without one, and with several. `windows` has the seconds
-    for which a row of each stream stays joinable, or `None` for ever.
+    for which a row of each stream or union stays joinable, or `None` for ever.
     """
 
     topics: dict[str, str]
@@ -67,13 +67,13 @@ class Description(BaseModel):
     fields: Steps
     lookups: list[LookupDescription]
     join: str | None
-    windows: list[float | None]
+    windows: dict[str, float | None]
 
 
 def describe(pipeline: Pipeline) -> Description:
     """Describe a pipeline, without the URLs of relations, which may hold a password."""
     return Description(
-        topics={name: pipeline.streams[name].topic for name in pipeline.sides},
+        topics={name: stream.topic for name, stream in pipeline.read_streams.items()},
         steps=[_step(name, step) for name, step in pipeline.steps.items()],
         tables=[_table(pipeline, rows, name) for rows, name in pipeline.directories.items()],
         published={name: publish.topic for name, publish in pipeline.publish.items()},
@@ -88,7 +88,7 @@ def describe(pipeline: Pipeline) -> Description:
             for each in pipeline.lookups
         ],
         join=None if pipeline.join is None or len(pipeline.stages) > 1 else pipeline.last_stage.place,
-        windows=[as_number(pipeline.window_of(name)) for name in pipeline.sides],
+        windows={name: as_number(pipeline.window_of(name)) for name in pipeline.sides},
     )
 
 

@@ -40,9 +40,11 @@ from endmark.pipeline.tables import (
     step_of,
     step_role,
 )
+from endmark.pipeline.unions import united
 from endmark.types import ColumnType
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from datetime import timedelta
 
     from endmark.row_steps import RowStep as CheckedRowStep
@@ -149,9 +151,27 @@ class Pipeline(Model):
         """The stage that makes the results."""
         return self.stages[-1]
 
+    @property
+    def inputs(self) -> dict[str, Stream]:
+        """The streams by name, and each union as the stream that its members make."""
+        return self.streams | {
+            union: united(
+                {name: self.streams[name] for name in members},
+                {name: self.stream_columns(name) for name in members},
+            )
+            for union, members in self.flow.unions.items()
+        }
+
+    @property
+    def read_streams(self) -> dict[str, Stream]:
+        """The streams that are read, in the order of the columns of results; members stand together."""
+        flow = self.flow
+        return {name: self.streams[name] for side in self.sides for name in flow.members_of(side)}
+
     def stage_of(self, given: str) -> Stage:
-        """Return the stage that takes the rows of a stream or of an earlier join."""
-        return next(stage for stage in self.stages if given in stage.inputs)
+        """Return the stage that takes the rows of a stream, of a union or of an earlier join."""
+        taken = self.flow.taker_of(given)
+        return next(stage for stage in self.stages if taken in stage.inputs)
 
     @property
     def laid_out(self) -> dict[str, Table]:
@@ -234,7 +254,7 @@ class Pipeline(Model):
         """
         steps = {name: self.steps[name] for name in self.flow.paths[stream]}
         of_rows = {name: step for name, step in steps.items() if isinstance(step, RowStep)}
-        return checked(stream, self.streams[stream], of_rows)
+        return checked(stream, self._declared(stream), of_rows)
 
     def deduplicate_of(self, stream: str) -> tuple[str, Deduplicate] | None:
         """Return the step that deduplicates a stream, and how; `None` without one."""
@@ -249,14 +269,18 @@ class Pipeline(Model):
     def stream_columns(self, stream: str) -> dict[str, ColumnType]:
         """Return the columns of a stream behind its row steps."""
         steps = self.row_steps_of(stream)
-        return dict(steps[-1].columns if steps else self.streams[stream].columns)
+        return dict(steps[-1].columns if steps else self._declared(stream).columns)
+
+    def _declared(self, name: str) -> Stream:
+        """Return a stream or a union as a stream."""
+        return self.streams[name] if name in self.streams else self.inputs[name]
 
     def row_columns(self, name: str) -> dict[str, ColumnType]:
         """Return the stream's columns of the rows of a stream or of a step in front of the join."""
         stream, way = self.flow.way_to(name)
         steps = {each: step for each in way if isinstance(step := self.steps[each], RowStep)}
-        found = checked(stream, self.streams[stream], steps)
-        return dict(found[-1].columns if found else self.streams[stream].columns)
+        found = checked(stream, self._declared(stream), steps)
+        return dict(found[-1].columns if found else self._declared(stream).columns)
 
     def asked_by(self, lookup: Lookup) -> Asked:
         """Return the columns by which a lookup asks."""
@@ -321,19 +345,30 @@ class Pipeline(Model):
             return {}
         columns, found = self.group_origins(), {}
         for stream in self.shown:
-            declared = self.streams[stream]
             alike = set(self.present) if stream in self.present else {stream}
             own = {
                 column
                 for origin, column in columns
                 if origin == stream or (column in self.key and origin in alike)
             }
-            restricted = tuple(column for column in declared.punctuated_on if column in own)
-            if declared.closes and set(declared.closes.on) <= own:
-                restricted = restricted or declared.closes.on
+            restricted = self.restricted(stream, own)
             if restricted and (stream in self.present or all(origin == stream for origin, _ in columns)):
                 found[stream] = restricted
         return found
+
+    def restricted(self, stream: str, among: Collection[str]) -> tuple[str, ...]:
+        """Return those of some columns that promises of a stream restrict, if all of its members do so.
+
+        Args:
+            stream: a stream or a union.
+            among: columns of it.
+        """
+        first, *others = (self.streams[name] for name in self.flow.members_of(stream))
+        return tuple(
+            column
+            for column in first.restricted(among)
+            if all(column in other.restricted(among) for other in others)
+        )
 
     def group_origins(self) -> list[tuple[str, str]]:
         """Return the columns of the group key, each with its origin. That of the join key is a stream."""
@@ -357,7 +392,7 @@ class Pipeline(Model):
         return self.stage_of(stream).closes_keys(stream)
 
     def side_columns(self, stream: str) -> dict[str, ColumnType]:
-        """Return the columns of one stream behind its lookups, named as in `Stage.columns_of`."""
+        """Return the columns of a stream or union behind its lookups, named as in `Stage.columns_of`."""
         return dict(self.stage_of(stream).columns_of(stream))
 
     def _behind(self, name: str) -> list[tuple[str, ColumnType]]:
@@ -447,5 +482,6 @@ class Pipeline(Model):
 
     @property
     def origins(self) -> dict[str, dict[str, ColumnType]]:
-        streams = {name: self.stream_columns(name) for name in self.streams}
+        members = {name for members in self.flow.unions.values() for name in members}
+        streams = {name: self.stream_columns(name) for name in self.inputs if name not in members}
         return streams | {name: relation.columns for name, relation in self.relations.items()}

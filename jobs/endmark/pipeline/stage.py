@@ -60,8 +60,8 @@ class Stage:
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """The inputs that are streams."""
-        return tuple(name for name in self.inputs if name in self.pipeline.streams)
+        """The inputs that are streams or unions."""
+        return tuple(name for name in self.inputs if name in self.pipeline.inputs)
 
     @property
     def derived(self) -> str | None:
@@ -130,7 +130,7 @@ class Stage:
     def time_of(self, given: str) -> str:
         """Return the column of the event time of an input's rows, by its name in results."""
         stream = self.timed_by(given)
-        return f"{stream}_{self.pipeline.streams[stream].event_time.column}"
+        return f"{stream}_{self.pipeline.inputs[stream].event_time.column}"
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -149,7 +149,7 @@ class Stage:
 
     def _key_alone(self) -> tuple[str, tuple[str, ...]]:
         pipeline, (name,) = self.pipeline, self.inputs
-        stream = pipeline.streams[name]
+        stream = pipeline.inputs[name]
         rule = stream.closes.on if stream.closes else ()
         lookups = pipeline.lookups_of(name)[:1]
         by = tuple(column.name for lookup in lookups for column in pipeline.asked_by(lookup).key)
@@ -321,10 +321,17 @@ class Stage:
         return self.join is None or PRESETS[self.join.preset].propagate is Propagation.EARLY
 
     def closes_keys(self, given: str) -> bool:
-        """Return whether an input can close keys, by punctuations or by a declaration."""
+        """Return whether an input can close keys, by punctuations or by a declaration.
+
+        A union can if all of its members can.
+        """
         if given == self.derived:
             return bool(self.closers)
-        declared, key = self.pipeline.streams[given], set(self.key)
+        return all(map(self.closes_key, self.pipeline.flow.members_of(given)))
+
+    def closes_key(self, stream: str) -> bool:
+        """Return whether a stream can close keys, as `closes_keys` does, or does its part in a union."""
+        declared, key = self.pipeline.streams[stream], set(self.key)
         rule = set(declared.closes.on) if declared.closes else set()
         promised = {*declared.punctuated_on, *(rule if rule <= key else ())}
         return bool(declared.ordered or declared.unique or declared.clustered) or key <= promised
@@ -339,16 +346,12 @@ class Stage:
             return {}
         key, found = set(self.key_columns(self.derived)), {}
         for stream in self.earlier.shown:
-            declared = self.pipeline.streams[stream]
             own = {
                 column
-                for column in declared.promised_on
+                for column in self.pipeline.inputs[stream].promised_on
                 if key & set(self.earlier.equal_columns(f"{stream}_{column}"))
             }
-            restricted = tuple(column for column in declared.punctuated_on if column in own)
-            if declared.closes and set(declared.closes.on) <= own:
-                restricted = restricted or declared.closes.on
-            if restricted:
+            if restricted := self.pipeline.restricted(stream, own):
                 found[stream] = restricted
         return found
 

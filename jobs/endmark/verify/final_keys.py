@@ -97,7 +97,7 @@ def _find_waiting(session: Session, stage: Stage, side: Side, reached: str) -> N
         )
         for other in side.others
     ]
-    restricted = wider_columns(stage.pipeline.streams[side.stream], stage.key)
+    restricted = wider_columns(stage.pipeline.inputs[side.stream], stage.key)
     columns = dict.fromkeys(f"{side.stream}_{column}" for column in (*stage.key, *restricted))
     session.run(
         _WAITING,

@@ -34,7 +34,7 @@ def expect_latest(session: Session, pipeline: Pipeline, stream: str) -> None:
     for role in filter(is_latest_role, pipeline.laid_out):
         if pipeline.flow.way_to(step_of(role))[0] != stream:
             continue
-        deletes = pipeline.streams[stream].format == "debezium"
+        deletes = pipeline.inputs[stream].format == "debezium"
         known = stream_names(pipeline, stream)
         session.run(
             _NEWEST.replace("$and_not_deleted", _NOT_DELETED if deletes else ""),

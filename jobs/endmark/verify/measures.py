@@ -54,7 +54,7 @@ def expression(pipeline: Pipeline, measure: Measure) -> str:
         return function.sql
     given = pipeline.stream_of(pipeline.resolved(measure.column)[0])
     stream = pipeline.stage_of(given).timed_by(given)
-    place = [pipeline.streams[stream].event_time.column, *COORDINATES]
+    place = [pipeline.inputs[stream].event_time.column, *COORDINATES]
     return fill(
         function.own.get(pipeline.type_of(measure.column).domain, function.sql),
         value=name(pipeline.result_column(measure.column)),

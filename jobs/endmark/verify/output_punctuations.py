@@ -24,7 +24,14 @@ from endmark.verify.broken_promises import bound_of
 from endmark.verify.closed_keys import wider_columns, within
 from endmark.verify.final_keys import announces, waiting_rows
 from endmark.verify.idle_partitions import is_uncertain
-from endmark.verify.join_sides import join_sides, key_column, microseconds, spelled, stream_names
+from endmark.verify.join_sides import (
+    join_sides,
+    key_column,
+    microseconds,
+    spelled,
+    stream_names,
+    topics_of,
+)
 from endmark.verify.session import Session, fill, name, names, text
 from endmark.verify.spans import Span, spans_of, written
 
@@ -51,7 +58,7 @@ SELECT DISTINCT q."partition", q."offset" FROM $promises q JOIN $live r ON $with
 _PATTERN_KEYS = """
 INSERT INTO pattern_keys
 SELECT $key FROM (SELECT DISTINCT $key FROM final) k JOIN $patterns q ON $within
-GROUP BY ALL HAVING count(DISTINCT q."partition") = (SELECT count(*) FROM ranges WHERE topic = ?)
+GROUP BY ALL HAVING count(DISTINCT q."partition") = (SELECT count(*) FROM ranges WHERE topic IN ($topics))
 """
 
 _KEYS = """
@@ -135,8 +142,8 @@ def _add_keys(session: Session, stage: Stage) -> None:
     for stream in stage.inputs:
         session.run(
             _PATTERN_KEYS,
-            [pipeline.streams[stream].topic],
             key=key,
+            topics=topics_of(pipeline, stream),
             patterns=name(f"closing_{stream}"),
             within=within({column: f"k.{name(key_column(column))}" for column in kinds}),
         )
@@ -161,7 +168,7 @@ def _scalar(value: str, kind: ColumnType) -> str:
 
 def _add_patterns(session: Session, stage: Stage, stream: str) -> None:
     """Add the patterns of a stream to `announced_patterns`."""
-    declared, key = stage.pipeline.streams[stream], stage.key
+    declared, key = stage.pipeline.inputs[stream], stage.key
     known = declared.columns | stage.key_types
     kinds = {column: known[column] for column in wider_columns(declared, key)}
     promised: dict[int, list[Promise]] = {}
@@ -181,8 +188,9 @@ def _add_patterns(session: Session, stage: Stage, stream: str) -> None:
             if not _includes(before, promise) and promise not in news:
                 news.append(promise)
             before.append(promise)
-    partitions = session.run("SELECT count(*) AS n FROM ranges WHERE topic = ?", [declared.topic])[0]["n"]
-    if len(promised) < partitions:
+    topics = topics_of(stage.pipeline, stream)
+    partitions = session.run("SELECT count(*) AS n FROM ranges WHERE topic IN ($topics)", topics=topics)
+    if len(promised) < partitions[0]["n"]:
         return
     complete = [one for one in news if all(_includes(others, one) for others in promised.values())]
     waiting = []  # a stream without a join has no live rows
@@ -319,7 +327,7 @@ def _texts(
         for side in join_sides(stage)
         if side.stream != stream
         and not side.preserved
-        and not set(key) <= set(stage.pipeline.streams[side.stream].promised_on)
+        and not set(key) <= set(stage.pipeline.inputs[side.stream].promised_on)
     ]
     for promise in promises:
         patterns = {column: written(spans, kinds[column]) for column, spans in sorted(promise.items())}

@@ -27,7 +27,7 @@ TOLD = Description(
     fields={},
     lookups=[],
     join=None,
-    windows=[],
+    windows={},
 )
 
 

@@ -94,7 +94,7 @@ def written_steps(
         stream, steps = pipeline.flow.way_to(step_of(role))
         if stream not in stage.inputs:
             continue
-        key, deletes = pipeline.key_of(role), pipeline.streams[stream].format == "debezium"
+        key, deletes = pipeline.key_of(role), pipeline.inputs[stream].format == "debezium"
         own = [lookup for lookup in lookups if lookup.stream == stream]
         found.append(
             WrittenStep(
