@@ -182,7 +182,8 @@ def _member(draw: st.DrawFn, name: str, declared: Document) -> Document:
         found.pop(field, None)
     if draw(st.booleans()):
         found.pop("closes", None)
-    return found | draw(st.sampled_from([{}, {}, *FORMATS]))
+    found |= draw(st.sampled_from([{}, {}, *FORMATS]))
+    return found
 
 
 def require(document: Document) -> Pipeline:

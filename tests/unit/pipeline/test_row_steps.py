@@ -182,7 +182,7 @@ def test_a_derived_key(tmp_path: Path) -> None:
         ),
         (
             {"dear": {"from": "priced"}},
-            "steps.dear: a step has one of lookup, join and aggregate, or where, derive",
+            "steps.dear: a step has one of lookup, union, join and aggregate, or where, derive",
         ),
         (
             {
