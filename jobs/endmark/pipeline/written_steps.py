@@ -41,7 +41,7 @@ def require_written(pipeline: Pipeline, source: str, field: str) -> None:
     ways = {
         name: (stream, *path)
         for stream, path in flow.paths.items()
-        if stream in pipeline.inputs
+        if stream in pipeline.inputs and flow.taker_of(stream) == stream
         for name in (stream, *path)
     }
     if source not in ways:
