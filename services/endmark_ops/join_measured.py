@@ -30,7 +30,7 @@ def measured_join(
     Returns:
         `None` without two such batches, or without a join.
     """
-    join, names = described.fields.get(described.join or ""), list(described.topics)
+    join, names = described.fields.get(described.join or ""), list(described.windows)
     if join is None:
         return None
     known = None if forecast is None else forecast.measured_until
@@ -41,7 +41,7 @@ def measured_join(
     return MeasuredJoin(
         batches=found.batches,
         preset=join["preset"],
-        windows=described.windows,
+        windows=list(described.windows.values()),
         streams=[StreamState(stream=name, rows=found.rows[name], bytes=found.bytes[name]) for name in names],
         announced_after=found.announced_after,
     )

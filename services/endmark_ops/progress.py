@@ -20,7 +20,9 @@ def stream_progress(totals: Mapping[str, float]) -> list[StreamProgress]:
     found = by_name(totals)
     behind = found.get("partition_behind_seconds", [])
     silent = found.get("silent_partitions", [])
-    streams = sorted({labels["stream"] for labels, _ in behind + silent})
+    # Punctuations wait for a union, and time for partitions of its members.
+    pending = [pair for pair in found.get("pending_punctuations", []) if pair[1]]
+    streams = sorted({labels["stream"] for labels, _ in behind + silent + pending})
     return [_of_stream(stream, found) for stream in streams]
 
 
@@ -32,14 +34,16 @@ def _of_stream(stream: str, found: Mapping[str, list[LabelledValue]]) -> StreamP
         return next((value for _, value in own(name)), None)
 
     idle = sorted(int(labels["partition"]) for labels, _ in own("idle_partitions"))
-    held_by = _holder(own("silent_partitions"), own("partition_behind_seconds"))
+    silent, behind = own("silent_partitions"), own("partition_behind_seconds")
+    held_by = _holder(silent, behind)
     pending = [
         PendingPunctuations(waits_for=labels.get("waits_for", ""), punctuations=int(value))
         for labels, value in own("pending_punctuations")
         if value
     ]
     newest = _newest(only("progress_event_time_seconds"), only("progress_behind_seconds"))
-    texts = [_held_text(held_by, newest), *map(_idle_text, idle), *map(_pending_text, pending)]
+    held = [_held_text(held_by, newest)] if silent or behind else []
+    texts = [*held, *map(_idle_text, idle), *map(_pending_text, pending)]
     return StreamProgress(
         stream=stream,
         event_time=only("progress_event_time_seconds"),
@@ -58,6 +62,8 @@ def _holder(silent: list[LabelledValue], behind: list[LabelledValue]) -> Holder 
     """
     if silent:
         return Holder(partition=min(int(labels["partition"]) for labels, _ in silent), behind_seconds=None)
+    if not behind:
+        return None
     seconds, partition = max((value, -int(labels["partition"])) for labels, value in behind)
     return Holder(partition=-partition, behind_seconds=seconds) if seconds > 0 else None
 

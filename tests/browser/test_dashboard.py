@@ -235,7 +235,7 @@ def test_news_come_without_asking(running_job: Job, page: Page, sidecar: Sidecar
         "fields": {},
         "lookups": [],
         "join": None,
-        "windows": [],
+        "windows": {},
         "states": [],
     }
     told = Description(**nothing, control_topic="control")

@@ -19,6 +19,7 @@ from endmark.engine.channels import Buckets
 from endmark.operators.stream_join import closed_keys
 from endmark.operators.stream_join.closed_keys import LATER, ClosedKeys
 from endmark.operators.stream_join.key_promises import UNKNOWN, KeyPromises
+from endmark.operators.stream_join.members import Member
 from endmark.punctuation.pattern import Between
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state import manifest
@@ -51,7 +52,9 @@ class Shares:
         self.parts = [self._empty() for _ in range(buckets)]
 
     def _empty(self) -> ClosedKeys:
-        return ClosedKeys(self._store, self.key, self.patterns, 1, buckets=len(self.buckets), **self._options)
+        return ClosedKeys(
+            self._store, self.key, self.patterns, [Member("s")], buckets=len(self.buckets), **self._options
+        )
 
     def snapshots(self) -> list[bytes]:
         return [manifest.save(part.lists(), {}) for part in self.parts]

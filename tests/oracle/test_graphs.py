@@ -5,38 +5,27 @@ A pipeline has one to five streams, row steps, lookups, a join and groups, as it
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Collection, Mapping
 from contextlib import ExitStack
-from itertools import count
-from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from endmark.engine.bucket import lookups
 from endmark.operators.stream_join import closed_keys
 from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import states
 from endmark.verify import broken_promises
-from support import kept_promises
-from support.bucket_tasks import BucketTasks, Tables, pauses, upserted
 from support.cases import cases
 from support.forgetting import forgetting, without_forgotten_keys
 from support.graph_records import graph_records
-from support.graph_world import graphs, with_published_rows
+from support.graph_runs import require_same
+from support.graph_world import graphs
 from support.random_turns import with_turns
 from support.sizes import BUCKETS, MERGING, PARTITIONS
-from support.verify_others import OTHERS
-from support.verify_recompute import recomputed, require_within, sellers_of
-from support.verify_world import TWO_EACH, Record, bid, close, item, locate, make_pipeline, promise
-from support.written_tables import WrittenTables, laid_out
-
-STEP = 200_000  # microseconds, of the clock that tells when parked rows are due
+from support.verify_world import TWO_EACH, bid, close, item, make_pipeline, promise
+from support.written_tables import laid_out
 
 
 @cases(15)
@@ -45,7 +34,19 @@ def test_graphs_equal_their_recomputation(data: st.DataObject) -> None:
     """Whatever the batches, the turns of knobs between them, the layout of tables, and the buckets of both
     stages, which are restored before each batch; and no result breaks a punctuation of an earlier batch.
     Published rows are those that a table would have."""
-    pipeline = data.draw(graphs())
+    require_any_same(data, data.draw(graphs()))
+
+
+@cases(3)
+@given(data=st.data())
+def test_graphs_with_unions_equal_their_recomputation(data: st.DataObject) -> None:
+    """Rows of several streams are those of one, and the other parts of the pipeline do not know the
+    difference."""
+    require_any_same(data, data.draw(graphs(union=True)))
+
+
+def require_any_same(data: st.DataObject, pipeline: Pipeline) -> None:
+    """Assert that all tables of a pipeline equal their recomputation, on random records."""
     pipeline = data.draw(laid_out(pipeline)) if data.draw(st.integers(0, 3)) == 0 else pipeline
     partitions = {stream.topic: data.draw(PARTITIONS) for stream in pipeline.streams.values()}
     records = data.draw(graph_records(pipeline, partitions))
@@ -64,45 +65,7 @@ def test_graphs_equal_their_recomputation(data: st.DataObject) -> None:
         found = require_same(pipeline, records, cuts, partitions, full_batch=full_batch, **sizes)
     event(f"results: {bool(found.get('results') or found.get('running') or found.get('groups'))}")
     event(f"groups: {bool(found.get('groups'))}")
-
-
-def require_same(
-    pipeline: Pipeline,
-    records: list[Record],
-    cuts: Collection[int],
-    partitions: Mapping[str, int],
-    **sizes: Any,
-) -> Tables:
-    """Assert that all tables equal their recomputation, and return them.
-
-    Tables with a layout are written and read back.
-
-    Args:
-        pipeline: the pipeline.
-        records: all records.
-        cuts: the numbers of records behind which batches end.
-        partitions: counted by topic.
-        sizes: further arguments of `BucketTasks`.
-    """
-    clock = count(0, STEP)
-    located, places = locate(records), sorted(cuts)
-    batches = [located[start:end] for start, end in zip([0, *places], [*places, len(located)], strict=True)]
-    with tempfile.TemporaryDirectory() as directory, patch.object(lookups, "_now", clock.__next__):
-        sellers = sellers_of(pipeline)
-        tasks = BucketTasks(pipeline, sellers, partitions, Path(directory), others=OTHERS, **sizes)
-        came = [*map(tasks.batch, batches), *pauses(tasks)]
-        found = upserted(pipeline, came)
-        if any(table.partition_by for table in pipeline.tables.values()):
-            written = WrittenTables(pipeline, Path(directory))
-            for number, tables in enumerate(came):
-                written.commit(tables, number)
-            found |= written.read()
-    if pipeline.shows_results:
-        assert list(kept_promises.broken_promises(pipeline, came)) == []
-    pipeline = with_published_rows(pipeline)
-    with recomputed(pipeline, records, found, partitions) as session:
-        require_within(session, pipeline)
-    return found
+    event(f"union: {bool(pipeline.flow.unions)}")
 
 
 @pytest.mark.parametrize("mode", ["changes", "upsert"])

@@ -1,12 +1,17 @@
-"""A pipeline that joins three streams in one operator, from the broker to the tables, over a restart."""
+"""Pipelines of three streams that are joined in one operator, or two of which are one by a union.
+
+They run from the broker to the tables, over a restart.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from kafka import KafkaProducer
 
 from endmark.embedded.broker import Broker
 from endmark.embedded.process import ManagedProcess
@@ -16,6 +21,7 @@ from endmark_feed.papers.names import parse_workload
 from endmark_feed.papers.products import fill_products
 from endmark_feed.papers.topic_feed import run_workload
 from endmark_feed.producer import create_topics
+from support.unions import TOPICS, closes, document, order
 
 KEYS = 300
 ROWS = 3  # of each key and stream, on average
@@ -60,6 +66,16 @@ def pipeline_file(folder: Path, topics: dict[str, str], memory: str | None) -> P
     return file
 
 
+def run(file: Path, broker: Broker, name: str) -> None:
+    """Run a job until it has read all records; its tables are beside the file."""
+    folder = file.parent
+    command = [sys.executable, "-m", "endmark.cli", "run", str(file), "--json", "--available-now"]
+    command += [f"--bootstrap={broker.bootstrap}", f"--warehouse={folder / 'warehouse'}"]
+    command += [f"--checkpoint={folder / 'checkpoint'}", "--buckets=2"]
+    command += [f"--ops-url=sqlite:///{folder / 'ops.db'}"]
+    ManagedProcess("job", command, folder / f"job-{name}.log", stop_seconds=90).wait_done(300)
+
+
 @pytest.mark.parametrize("memory", [None, "20kB"])
 def test_three_streams_are_joined_at_once(
     memory: str | None, broker: Broker, jars: list[Path], tmp_path: Path
@@ -71,20 +87,13 @@ def test_three_streams_are_joined_at_once(
     file = pipeline_file(tmp_path, topics, memory)
     workload = parse_workload(f"cluster-asc-{ROWS}", KEYS)
 
-    def run(name: str) -> None:
-        command = [sys.executable, "-m", "endmark.cli", "run", str(file), "--json", "--available-now"]
-        command += [f"--bootstrap={broker.bootstrap}", f"--warehouse={tmp_path / 'warehouse'}"]
-        command += [f"--checkpoint={tmp_path / 'checkpoint'}", "--buckets=2"]
-        command += [f"--ops-url=sqlite:///{tmp_path / 'ops.db'}"]
-        ManagedProcess("job", command, tmp_path / f"job-{name}.log", stop_seconds=90).wait_done(300)
-
     create_topics(broker.bootstrap, dict.fromkeys(topics.values(), 2))
     for number, (name, topic) in enumerate(topics.items()):
         if name == "shipments":
-            run("first")
+            run(file, broker, "first")
         published = run_workload(workload, broker.bootstrap, topic, seed=number, partitions=2, pace="fast")
         assert published.punctuations == KEYS
-    run("second")
+    run(file, broker, "second")
 
     report = verify(load(file, {}), broker.bootstrap, tmp_path / "warehouse")
     assert report.ok, report.to_json()
@@ -93,3 +102,31 @@ def test_three_streams_are_joined_at_once(
     assert rows["fulfilled"] > KEYS * ROWS
     assert rows["violations"] == rows["dead_letters"] == 0
     assert rows["punctuations"] == KEYS * len(STREAMS)
+
+
+def test_two_topics_are_one_stream(broker: Broker, jars: list[Path], tmp_path: Path) -> None:
+    """Each key has an order in both topics, which differ in their numbers of partitions. The first run reads
+    the punctuations of the web alone, and the second one those of the stores."""
+    assert jars
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(json.dumps(document() | {"batch": {"records": 200}}))
+    create_topics(broker.bootstrap, TOPICS)
+    web = [order("web", key, key / 10, partition=key % 2) for key in range(KEYS)]
+    web += [closes("web", key, key % 2) for key in range(KEYS)]
+    stores = [order("stores", key, key / 10, total=5) for key in range(KEYS)]
+    stores += [closes("stores", {"order_id": {"between": {"to": KEYS - 1}}}), order("stores", 7, KEYS)]
+    payments = [order("payments", key, key / 10) for key in range(KEYS)]
+    payments += [closes("payments", key) for key in range(KEYS)]
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap)) as producer:
+        for number, some in enumerate(([*web, *payments], stores)):
+            for each in some:
+                producer.send(each.topic, each.value, partition=each.partition)
+            producer.flush()
+            run(file, broker, str(number))
+
+    report = verify(load(file, {}), broker.bootstrap, tmp_path / "warehouse")
+    assert report.ok, report.to_json()
+    rows = {table.table: table.actual for table in report.tables}
+    assert (rows["by_order"], rows["paid"]) == (KEYS, 2 * KEYS)
+    assert (rows["violations"], rows["dead_letters"]) == (1, 0)
+    assert [topic.records for topic in report.topics[:3]] == [2 * KEYS, KEYS + 2, 2 * KEYS]

@@ -84,7 +84,7 @@ class BucketTasks:
         buckets: int = len(BUCKETS),
         group_buckets: int = 1,
     ) -> None:
-        topics = [pipeline.streams[side].topic for side in pipeline.sides]
+        topics = [stream.topic for stream in pipeline.streams.values()]
         counts = dict.fromkeys(topics, partitions) if isinstance(partitions, int) else dict(partitions)
         self._buckets = Buckets(LABELS[:buckets])
         streams = stream_plans(pipeline, counts)

@@ -17,7 +17,7 @@ def forgetting(pipeline: Pipeline) -> Pipeline | None:
     """The pipeline, whose streams forget closed keys as soon as they may; `None` if none may."""
     document = pipeline.model_dump(by_alias=True)
     forgets = False
-    for name in pipeline.sides:
+    for name in filter(pipeline.streams.__contains__, pipeline.sides):
         changed = deepcopy(document)
         changed["streams"][name]["forget_keys_after"] = pipeline.window_of(name) or timedelta(0)
         try:

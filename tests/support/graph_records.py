@@ -35,7 +35,7 @@ def graph_records(draw: st.DrawFn, pipeline: Pipeline, partitions: Mapping[str, 
     size = draw(st.integers(20, 30 + 20 * len(pipeline.sides)))
     # A key rarely has rows of all of many streams.
     last = 8 if len(pipeline.sides) < 3 else 3
-    producers = [_Producer(draw, pipeline, stream, partitions, last) for stream in pipeline.sides]
+    producers = [_Producer(draw, pipeline, stream, partitions, last) for stream in pipeline.read_streams]
     found: list[Record] = []
     for place in range(size):
         producer = draw(st.sampled_from(producers))

@@ -70,18 +70,16 @@ def value_of(column: str, kind: str, key: int, seller: int, seconds: float) -> A
 
 
 @st.composite
-def graphs(draw: st.DrawFn, url: str = "sqlite://", *, parking: bool = True) -> Pipeline:
+def graphs(draw: st.DrawFn, url: str = "sqlite://", *, parking: bool = True, union: bool = False) -> Pipeline:
     """Any pipeline that its file can say; `url` may have a place for one of `MATCHINGS`.
 
-    Parts that do not fit to the others are left out.
+    Parts that do not fit to the others are left out. With `union`, there is one.
     """
     world = draw(_worlds())
     document: Document = {"streams": draw(_streams(world)), "relations": {}, "steps": {}}
     document |= {"name": "graph", "unbounded_state": "allow"}
     ends = {stream: stream for stream in document["streams"]}
-    for stream in document["streams"]:
-        for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
-            _add(document, ends, stream, draw(_row_step(document, stream, ends[stream])))
+    draw(_in_front_of_lookups(document, ends, union=union))
     draw(_lookups(document, ends, url, parking=parking))
     results = draw(_joins(document, ends, world, url, parking=parking))
     document["tables"] = {"results": {"from": results}}
@@ -122,6 +120,71 @@ def _joins(
         results, inputs = "served", [results, *(ends[stream] for stream in world.second)]
         document["steps"]["served"] = draw(_join(document, inputs, world.second_key))
     return results
+
+
+@st.composite
+def _in_front_of_lookups(draw: st.DrawFn, document: Document, ends: dict[str, str], *, union: bool) -> None:
+    """Row steps of the streams, and sometimes a union in the place of one."""
+    for stream in document["streams"]:
+        for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
+            _add(document, ends, stream, draw(_row_step(document, stream, ends[stream])))
+    if union or draw(st.integers(0, 3)) == 0:
+        draw(_union(document, ends, draw(st.sampled_from(list(ends)))))
+
+
+@st.composite
+def _union(draw: st.DrawFn, document: Document, ends: dict[str, str], stream: str) -> None:
+    """Make a union of a stream and others like it. The union has the name of the stream."""
+    declared, steps = document["streams"].pop(stream), document["steps"]
+    own = [name for name, step in steps.items() if name in _way(document, ends[stream])]
+    members: dict[str, str] = {}
+    for number in range(draw(st.sampled_from([2, 2, 3]))):
+        name = f"{stream}_{number}"
+        members[name] = name
+        document["streams"][name] = draw(_member(name, declared))
+        for step in own:
+            _add(document, members, name, {key: part for key, part in steps[step].items() if key != "from"})
+        if draw(st.integers(0, 3)) == 0:
+            _add(document, members, name, {"where": "seller_id <> 2"})
+    for step in own:
+        del steps[step]
+    steps[stream] = {"union": draw(st.permutations(list(members.values())))}
+    ends[stream] = stream
+
+
+def _way(document: Document, end: str) -> list[str]:
+    """The row steps up to the last one of a stream."""
+    found = []
+    while end in document["steps"]:
+        found.append(end)
+        end = document["steps"][end]["from"]
+    return found
+
+
+@st.composite
+def _member(draw: st.DrawFn, name: str, declared: Document) -> Document:
+    """A stream like another one, of a format and with promises of its own."""
+    columns = draw(st.permutations(list(declared["columns"].items())))
+    taken = {column for field in ("ordered", "unique", "clustered") for column in declared.get(field, ())}
+    taken |= {*declared["punctuated_on"], *declared.get("closes", {"on": []})["on"], TIME}
+    may_be_null = draw(st.sampled_from([column for column, _ in columns]))
+    found: Document = declared | {
+        "topic": f"of.{name}",
+        "columns": {
+            column: f"{kind}?" if column == may_be_null and column not in taken and kind[-1] != "?" else kind
+            for column, kind in columns
+        },
+        "punctuated_on": declared["punctuated_on"] if draw(st.integers(0, 3)) else [],
+        "punctuation_scope": draw(st.sampled_from(["partition", "partition", "topic"])),
+        "extra": draw(st.sampled_from(["dead_letter", "ignore"])),
+        "event_time": declared["event_time"] | {"lateness": f"{draw(st.integers(0, 3))}s", "idle": None},
+    }
+    for field in ("format", "updates"):
+        found.pop(field, None)
+    if draw(st.booleans()):
+        found.pop("closes", None)
+    found |= draw(st.sampled_from([{}, {}, *FORMATS]))
+    return found
 
 
 def require(document: Document) -> Pipeline:
@@ -480,7 +543,7 @@ def _grouped(draw: st.DrawFn, document: Document, pipeline: Pipeline, results: s
     promised = [
         f"{stream}.{column}"
         for stream in pipeline.shown
-        for column in pipeline.streams[stream].promised_on
+        for column in pipeline.inputs[stream].promised_on
         if f"{stream}.{column}" in able and column not in pipeline.key
     ]
     promised += pipeline.key if len(pipeline.key) > 1 else []
@@ -517,7 +580,7 @@ def _shown(pipeline: Pipeline) -> dict[str, ColumnType]:
     found: dict[str, ColumnType] = {}
     derived = [stage.derived for stage in pipeline.stages if stage.derived in stage.shown_inputs]
     for given in [*pipeline.shown, *derived]:
-        if given in pipeline.streams:
+        if given in pipeline.inputs:
             found |= {f"{given}.{name}": kind for name, kind in pipeline.stream_columns(given).items()}
         for lookup in pipeline.lookups_of(str(given)):
             kinds = pipeline.relations[lookup.relation].columns

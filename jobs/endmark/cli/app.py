@@ -252,8 +252,8 @@ def plan(
         return
     lines = [] if found is None else [*found.lines(), ""]
     unknown = "the join is not predicted: give --rate of each stream, or --ops-url of a job that has run"
-    if len(spec.sides) > 2:
-        lines.append(f"the join is not predicted: the model is for two streams, not {len(spec.sides)}")
+    if (count := len(spec.read_streams)) > 2:
+        lines.append(f"the join is not predicted: the model is for two streams, not {count}")
     elif spec.join is not None:
         lines += [unknown] if join is None else join.lines()
     typer.echo("\n".join(lines))

@@ -23,7 +23,7 @@ class StepDescription(BaseModel):
     """
 
     name: str
-    kind: Literal["rows", "lookup", "join", "aggregate"]
+    kind: Literal["rows", "lookup", "union", "join", "aggregate"]
     inputs: list[str]
     relation: str | None
 
@@ -71,8 +71,8 @@ class Description(BaseModel):
     the file has them, `tables` those that the job writes, and `published` the topic of each step that is
     published. `keys` has the types of the key columns of each stage. `fields` has the parts of the file with
     knobs, by their places, with durations in seconds. `join` is the place of the one join; it is `None`
-    without one, and with several. `windows` has the seconds for which a row of each stream stays joinable, or
-    `None` for ever. `states` has each state with its bound.
+    without one, and with several. `windows` has the seconds for which a row of each stream or union stays
+    joinable, or `None` for ever. `states` has each state with its bound.
     """
 
     topics: dict[str, str]
@@ -84,14 +84,14 @@ class Description(BaseModel):
     fields: Steps
     lookups: list[LookupDescription]
     join: str | None
-    windows: list[float | None]
+    windows: dict[str, float | None]
     states: list[StateDescription]
 
 
 def describe(pipeline: Pipeline) -> Description:
     """Describe a pipeline, without the URLs of relations, which may hold a password."""
     return Description(
-        topics={name: pipeline.streams[name].topic for name in pipeline.sides},
+        topics={name: stream.topic for name, stream in pipeline.read_streams.items()},
         steps=[_step(name, step) for name, step in pipeline.steps.items()],
         tables=[_table(pipeline, rows, name) for rows, name in pipeline.directories.items()],
         published={name: publish.topic for name, publish in pipeline.publish.items()},
@@ -107,7 +107,7 @@ def describe(pipeline: Pipeline) -> Description:
             for each in pipeline.lookups
         ],
         join=None if pipeline.join is None or len(pipeline.stages) > 1 else pipeline.last_stage.place,
-        windows=[as_number(pipeline.window_of(name)) for name in pipeline.sides],
+        windows={name: as_number(pipeline.window_of(name)) for name in pipeline.sides},
         states=[
             StateDescription(name=each.name, input=each.input, holds=each.holds, bound=each.bound)
             for each in states(pipeline)

@@ -33,7 +33,7 @@ def steps_of(pipeline: Pipeline) -> Steps:
     steps: dict[str, Model] = {pipeline.place_of(lookup): lookup for lookup in pipeline.lookups}
     steps |= {stage.place: stage.join for stage in pipeline.stages if stage.join is not None}
     steps["batch"] = pipeline.batch
-    times = {name: pipeline.streams[name].event_time for name in pipeline.sides}
+    times = {name: stream.event_time for name, stream in pipeline.streams.items()}
     steps |= {f"streams.{name}.event_time": time for name, time in times.items() if time.idle is not None}
     plain = {name: json.dumps(step.model_dump(), default=as_number) for name, step in steps.items()}
     return {name: json.loads(step) for name, step in plain.items()}

@@ -86,21 +86,38 @@ def _without_rows(answer: Facts) -> Iterator[str]:
 
 
 def _missing(stream: Facts) -> str:
-    """Return what a stream has not sent to close the key."""
+    """Return what a stream, or the members of a union, have not sent to close the key."""
     if not stream["closes"]:
         return "it closes no key"
-    if not stream["topic"]:  # of an earlier join
+    lacking = [text for member in stream["members"] if (text := _missing_of(stream, member)) is not None]
+    return " and ".join(lacking)
+
+
+def _missing_of(stream: Facts, member: Facts) -> str | None:
+    """Return what a stream has not sent, given the facts of its side; `None` if it has closed the key."""
+    topic, numbers, keyed = member["topic"], member["numbers"], member["keyed"]
+    if not topic:  # of an earlier join
         return "it has announced no pattern that matches it"
-    promised = {at for at, _ in stream["matched"]}
-    promised |= set() if stream["keyed"] else {at for at, _ in stream["named"]}
-    left = [at for at in range(stream["partitions"]) if at not in promised]
-    topic = f"of topic {stream['topic']}"
-    if not stream["keyed"] or promised:
-        has = "has" if len(left) == 1 else "have"
-        named = "names or matches" if not stream["keyed"] else "matches"
-        text = f"{_partitions(left)} {topic} {has} sent no punctuation that {named} it"
-        return text if not stream["keyed"] else f"{text}, and no partition has sent one that names it"
-    return f"no partition {topic} has sent a punctuation for it"
+    named = {at for at, _ in stream["named"]} & set(numbers)
+    promised = {at for at, _ in stream["matched"]} & set(numbers) | (set() if keyed else named)
+    left = [numbers.index(at) for at in numbers if at not in promised]
+    if not left or (keyed and named):
+        return None
+    if keyed and not promised:
+        return f"no partition of topic {topic} has sent a punctuation for it"
+    has = "has" if len(left) == 1 else "have"
+    text = f"{_partitions(left)} of topic {topic} {has} sent no punctuation that "
+    return (
+        f"{text}matches it, and no partition has sent one that names it"
+        if keyed
+        else f"{text}names or matches it"
+    )
+
+
+def _partition(stream: Facts, at: int) -> str:
+    """Return a partition of a side as `topic/partition`, given its number there."""
+    member = next(each for each in stream["members"] if at in each["numbers"])
+    return f"{member['topic']}/{member['numbers'].index(at)}"
 
 
 def _line(stream: Facts, streams: Sequence[Facts]) -> str:
@@ -110,7 +127,7 @@ def _line(stream: Facts, streams: Sequence[Facts]) -> str:
     if rows:
         first, last = _time(stream["oldest"]), _time(stream["newest"])
         parts[0] += f" of {first}" if first == last else f" of {first} to {last}"
-        parts[0] += "".join(f", such as {stream['topic']}/{at}/{offset}" for at, offset in stream["places"])
+        parts[0] += "".join(f", such as {_partition(stream, at)}/{offset}" for at, offset in stream["places"])
     parts.append(_closing(stream))
     if stream["held_rows"]:
         parts.append(f"{stream['held_rows']:,} rows beside it wait for their lookups")
@@ -123,11 +140,11 @@ def _closing(stream: Facts) -> str:
     if not stream["closed"]:
         return "has not closed it" if stream["closes"] else "closes no key"
     if stream["named"]:
-        places = ", ".join(f"{stream['topic']}/{at}/{offset}" for at, offset in stream["named"])
+        places = ", ".join(f"{_partition(stream, at)}/{offset}" for at, offset in stream["named"])
         return f"closed by {places}"
-    if len(stream["matched"]) == stream["partitions"]:
+    if len(stream["matched"]) == sum(len(member["numbers"]) for member in stream["members"]):
         places = ", ".join(
-            f"partition {at}" if offset is None else f"{stream['topic']}/{at}/{offset}"
+            _partitions_of(stream, [at]) if offset is None else f"{_partition(stream, at)}/{offset}"
             for at, offset in stream["matched"]
         )
         return f"closed by a pattern in each partition: {places}"
@@ -137,13 +154,21 @@ def _closing(stream: Facts) -> str:
 def _progress(stream: Facts) -> str:
     """Return the progress of a stream, and what holds it back."""
     if stream["silent"]:
-        return f"none yet, since {_partitions(stream['silent'])} had no row and no heartbeat"
+        return f"none yet, since {_partitions_of(stream, stream['silent'])} had no row and no heartbeat"
     if stream["progress"] is None:
         return "none yet"
     text = f"now {_time(stream['progress'])}"
     if stream["behind"]:
-        text += f", held back by partition {stream['slowest']}, {_duration(stream['behind'])} behind"
+        slowest, behind = _partitions_of(stream, [stream["slowest"]]), _duration(stream["behind"])
+        text += f", held back by {slowest}, {behind} behind"
     return text
+
+
+def _partitions_of(stream: Facts, numbers: Sequence[int]) -> str:
+    """Return partitions of a side, with their topics if it is a union."""
+    if len(stream["members"]) == 1:
+        return _partitions(numbers)
+    return " and ".join(_partition(stream, at) for at in numbers)
 
 
 def _partitions(numbers: Sequence[int]) -> str:

@@ -42,7 +42,7 @@ class Quarantine:
     """
 
     def __init__(self, pipeline: Pipeline) -> None:
-        limits = {name: pipeline.streams[name].quarantine for name in pipeline.sides}
+        limits = {name: stream.quarantine for name, stream in pipeline.streams.items()}
         self._windows = {name: _Window(name, limit) for name, limit in limits.items() if limit != "off"}
         self._failure: str | None = None
 

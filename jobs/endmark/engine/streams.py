@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,19 +11,22 @@ import pyarrow as pa
 from endmark.operators.group_by.group_by import KeyColumn
 from endmark.operators.group_by.measures import coordinates
 from endmark.operators.stream_join.first_rows import Deduplication
+from endmark.operators.stream_join.members import Member
 from endmark.operators.stream_join.side import SideSpec
 from endmark.pipeline import COORDINATES
 from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.measures import FUNCTIONS
 from endmark.state.keys import KeySpec
+from endmark.state.segment import int64
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
     from datetime import timedelta
 
     from endmark.condition import Condition
     from endmark.operators.group_by.measures import MeasureSpec
     from endmark.pipeline import Aggregate, Measure, Pipeline
+    from endmark.pipeline.sources import Stream
     from endmark.pipeline.stage import Stage
     from endmark.row_steps import RowStep
     from endmark.types import ColumnType
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 
 _NOBODY = "$nobody"  # no stream can have this name
+_ALONE = Member("")  # it numbers partitions as they are
 _SPARK_TYPES = {
     pa.int32(): "int",
     pa.int64(): "bigint",
@@ -59,16 +63,21 @@ class StreamPlan:
         name: the name of the stream.
         topic: its topic; empty for one that is not read from a topic.
         columns: the types of its columns behind its row steps, by name. Those of a derived stream have their
-            names in results.
+            names in results. Members of a union have the same ones, in the same order.
         punctuated_on: the columns that its punctuations may restrict. Without any, deletions close no key.
         on: the columns of the key.
-        side: the stream as an input of the join.
+        side: the stream as an input of the join. For a member of a union, it is the union, but with the
+            bounds of event time that the member has.
         parser: makes the parser of its records; `None` for a frame.
         keeps_value: whether rows keep the value of their Kafka record.
         closing: its closing rule; `None` without one.
         heartbeat_on: the column that its heartbeats restrict; `None` without heartbeats.
         removes_rows: whether a deletion removes the row of its key from a table of the newest rows.
         steps: its row steps, in order.
+        member: the place of a member among those of its union.
+        lag: microseconds by which a member's progress is less than its newest event time. Its union does not
+            know its lateness.
+        members: the plans of the members, if this is a union.
     """
 
     name: str
@@ -83,6 +92,29 @@ class StreamPlan:
     heartbeat_on: str | None = None
     removes_rows: bool = False
     steps: tuple[RowStep, ...] = ()
+    member: Member = _ALONE
+    lag: int = 0
+    members: tuple[StreamPlan, ...] = ()
+
+    @property
+    def read(self) -> tuple[StreamPlan, ...]:
+        """The plans of the streams that are read: the members of a union, or the stream itself."""
+        return self.members or (self,)
+
+    def by_member(self, rows: pa.RecordBatch) -> Iterator[tuple[StreamPlan, pa.RecordBatch]]:
+        """Yield the rows of each stream that is read, if it has any; all have the columns of `side`."""
+        if not self.members or self.side.partition is None:
+            yield self, rows
+            return
+        partitions = int64(rows.column(self.side.partition))
+        for plan in self.members:
+            own = plan.member.has(partitions)
+            if own.any():
+                yield plan, rows.filter(pa.array(own))
+
+    def read_from(self, partition: int) -> StreamPlan:
+        """Return the plan of the stream that a partition is of, given its number in the side."""
+        return self.members[partition % len(self.members)] if self.members else self
 
 
 @dataclass(frozen=True)
@@ -105,48 +137,96 @@ class GroupPlan:
 
 
 def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, StreamPlan]:
-    """Make the plans of a pipeline's streams, by name; `partitions` is the number of partitions by topic."""
-    plans = {}
-    for name in pipeline.sides:
-        stream, stage = pipeline.streams[name], pipeline.stage_of(name)
-        kinds = [kind.arrow for kind in stage.key_types.values()]
-        side = SideSpec(
-            name=name,
-            key=KeySpec.of(list(stage.key_columns(name)), kinds),
-            schema=arrow_schema(pipeline.side_columns(name)),
-            time=stage.time_of(name),
-            partition=f"{name}_kafka_partition",
-            offset=f"{name}_kafka_offset",
-            window=microseconds(pipeline.window_of(name)),
-            lateness=microseconds(stream.event_time.lateness) or 0,
-            ahead=microseconds(stream.event_time.ahead),
-            partitions=partitions[stream.topic],
-            punctuated_on=tuple(f"{name}_{column}" for column in stream.promised_on),
-            keyed=stream.punctuation_scope == "partition",
-            ordered=next(iter(stream.ordered.values()), None),
-            unique=bool(stream.unique),
-            idle=microseconds(stream.event_time.idle),
-            clustered=bool(stream.clustered),
-            forget_after=microseconds(stream.forget_keys_after),
-            deduplication=_deduplication(stage, name),
-        )
-        # A derived key is named by no punctuation.
-        named = stage.key if set(stage.key) <= stream.columns.keys() else ()
-        plans[name] = StreamPlan(
-            name=name,
-            topic=stream.topic,
-            columns=pipeline.stream_columns(name),
-            punctuated_on=stream.punctuated_on,
-            on=stage.key,
-            parser=partial(FORMATS[stream.format].parser, stream, name, named, pipeline.deleted_on(name)),
-            side=side,
-            keeps_value=any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(name)),
-            closing=closing(pipeline, name),
-            heartbeat_on=stream.heartbeat_on,
-            removes_rows=pipeline.removes_rows(name),
-            steps=pipeline.row_steps_of(name),
-        )
-    return plans
+    """Make the plans of a pipeline's streams and unions, given the number of partitions by topic.
+
+    A stream that is a member of a union has its plan there, and has none of its own.
+    """
+    return {
+        name: (_union_plan if name in pipeline.flow.unions else _stream_plan)(pipeline, name, partitions)
+        for name in pipeline.sides
+    }
+
+
+def _union_plan(pipeline: Pipeline, name: str, partitions: Mapping[str, int]) -> StreamPlan:
+    """Make the plan of a union, which has the partitions of all its members."""
+    streams = {each: pipeline.streams[each] for each in pipeline.flow.members_of(name)}
+    members = tuple(
+        Member(each, partitions[stream.topic], stream.punctuation_scope == "partition", place, len(streams))
+        for place, (each, stream) in enumerate(streams.items())
+    )
+    side = replace(
+        _side(pipeline, name, pipeline.inputs[name]),
+        partitions=sum(member.partitions for member in members),
+        members=members,
+    )
+    columns = pipeline.stream_columns(name)
+    plans = [
+        replace(plan, columns=columns, member=member, lag=plan.side.lateness)
+        for member in members
+        for plan in (_plan(pipeline, member.stream, side),)
+    ]
+    return StreamPlan(
+        name=name,
+        topic="",
+        columns=columns,
+        punctuated_on=pipeline.inputs[name].punctuated_on,
+        on=plans[0].on,
+        side=side,
+        keeps_value=plans[0].keeps_value,
+        members=tuple(plans),
+    )
+
+
+def _stream_plan(pipeline: Pipeline, name: str, partitions: Mapping[str, int]) -> StreamPlan:
+    """Make the plan of a stream that is an input of its stage."""
+    stream = pipeline.streams[name]
+    return _plan(pipeline, name, replace(_side(pipeline, name, stream), partitions=partitions[stream.topic]))
+
+
+def _side(pipeline: Pipeline, name: str, stream: Stream) -> SideSpec:
+    """Return an input of a stage that is a stream or a union, without its partitions."""
+    stage = pipeline.stage_of(name)
+    return SideSpec(
+        name=name,
+        key=KeySpec.of(list(stage.key_columns(name)), [kind.arrow for kind in stage.key_types.values()]),
+        schema=arrow_schema(pipeline.side_columns(name)),
+        time=stage.time_of(name),
+        partition=f"{name}_kafka_partition",
+        offset=f"{name}_kafka_offset",
+        window=microseconds(pipeline.window_of(name)),
+        lateness=microseconds(stream.event_time.lateness) or 0,
+        ahead=microseconds(stream.event_time.ahead),
+        punctuated_on=tuple(f"{name}_{column}" for column in stream.promised_on),
+        keyed=stream.punctuation_scope == "partition",
+        ordered=next(iter(stream.ordered.values()), None),
+        unique=bool(stream.unique),
+        idle=microseconds(stream.event_time.idle),
+        clustered=bool(stream.clustered),
+        forget_after=microseconds(stream.forget_keys_after),
+        deduplication=_deduplication(stage, name),
+    )
+
+
+def _plan(pipeline: Pipeline, name: str, side: SideSpec) -> StreamPlan:
+    """Make the plan of a stream that is read, given the input that has its rows."""
+    stream, stage = pipeline.streams[name], pipeline.stage_of(name)
+    # A derived key is named by no punctuation.
+    named = stage.key if set(stage.key) <= stream.columns.keys() else ()
+    times = stream.event_time
+    return StreamPlan(
+        name=name,
+        topic=stream.topic,
+        columns=pipeline.stream_columns(name),
+        punctuated_on=stream.punctuated_on,
+        on=stage.key,
+        parser=partial(FORMATS[stream.format].parser, stream, name, named, pipeline.deleted_on(name)),
+        side=replace(side, lateness=microseconds(times.lateness) or 0, ahead=microseconds(times.ahead)),
+        keeps_value=any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(side.name)),
+        closing=closing(pipeline, name),
+        heartbeat_on=stream.heartbeat_on,
+        removes_rows=pipeline.removes_rows(name),
+        steps=pipeline.row_steps_of(name),
+    )
 
 
 def _deduplication(stage: Stage, stream: str) -> Deduplication | None:
@@ -210,7 +290,7 @@ def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
     if measure.column is None:
         return {"column": None}
     stream = pipeline.timed_by(pipeline.resolved(measure.column)[0])
-    place = (f"{stream}_{name}" for name in (pipeline.streams[stream].event_time.column, *COORDINATES))
+    place = (f"{stream}_{name}" for name in (pipeline.inputs[stream].event_time.column, *COORDINATES))
     return {
         "column": pipeline.result_column(measure.column),
         "of": pipeline.type_of(measure.column).arrow,
@@ -226,7 +306,7 @@ def check_conditions(pipeline: Pipeline) -> None:
     """
     for stage in pipeline.stages:
         residual(stage)
-    for stream in pipeline.sides:
+    for stream in pipeline.streams:
         closing(pipeline, stream)
 
 

@@ -36,16 +36,17 @@ def violation_rows(
     """
     kept = []
     for at, row in enumerate(rows.to_pylist()):
-        record = {name: row[f"{stream.name}_{name}"] for name in stream.columns}
+        record = {name: row[f"{stream.side.name}_{name}"] for name in stream.columns}
+        read = stream.read_from(row[str(stream.side.partition)])
         kept.append(
             {
-                "topic": stream.topic,
-                "partition": row[stream.side.partition],
+                "topic": read.topic,
+                "partition": read.member.partition(row[str(stream.side.partition)]),
                 "offset": row[stream.side.offset],
                 "reason": reason,
                 "event_time": row[stream.side.time],
                 "record": json.dumps(record, default=scalar_of),
-                **(_named(stream, promises[at]) if promises else {}),
+                **(_named(read, promises[at]) if promises else {}),
             }
         )
     return report_rows(kept, VIOLATION_SCHEMA)
@@ -55,6 +56,8 @@ def _named(stream: StreamPlan, promise: Punctuation | None) -> dict[str, Any]:
     if promise is None:
         return {}
     partition, offset = promise.origin or (None, None)
+    if partition is not None:
+        partition = stream.member.partition(partition)
     return {
         "promise": json.dumps(named_promise(stream, promise), sort_keys=True),
         "promise_partition": partition,
@@ -67,6 +70,8 @@ def named_promise(stream: StreamPlan, promise: Punctuation) -> dict[str, Any]:
     own = dict(zip(stream.side.key.shared.columns, stream.on, strict=True))
     types = stream.side.schema
     return {
-        own[name]: pattern_to_json(pattern, domain_of_type(types.field(f"{stream.name}_{own[name]}").type))
+        own[name]: pattern_to_json(
+            pattern, domain_of_type(types.field(f"{stream.side.name}_{own[name]}").type)
+        )
         for name, pattern in promise.patterns
     }

@@ -14,7 +14,7 @@ oldest row of this input in state, and moves if something frees these rows.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -185,10 +185,10 @@ def states(pipeline: Pipeline) -> list[State]:
         _closed_keys(stage, side)
         for stage, inputs in stages
         for side in inputs
-        if side.names_keys and side.name in pipeline.streams
+        if side.names_keys and side.name in pipeline.inputs
     ]
     groups = [] if pipeline.aggregate is None else [_all_groups(pipeline, stages[-1][1])]
-    streams = [side for _, inputs in stages for side in inputs if side.name in pipeline.streams]
+    streams = [side for _, inputs in stages for side in inputs if side.name in pipeline.inputs]
     deduplicated = [(side, pipeline.deduplicate_of(side.name)) for side in streams]
     seen = [_seen_values(side, *found) for side, found in deduplicated if found is not None]
     return [*rows, *groups, *seen, *closed]
@@ -219,27 +219,42 @@ def require_bounded(pipeline: Pipeline) -> None:
 
 def _inputs(stage: Stage) -> list[_Input]:
     return [
-        _stream(stage, name) if name in stage.pipeline.streams else _derived(stage, name)
-        for name in stage.inputs
+        _derived(stage, name) if name == stage.derived else _streams(stage, name) for name in stage.inputs
     ]
 
 
-def _stream(stage: Stage, name: str) -> _Input:
+def _streams(stage: Stage, name: str) -> _Input:
+    """Return a stream or a union as an input. A union closes a key once all of its members have closed it."""
+    members = [_stream(stage, name, member) for member in stage.pipeline.flow.members_of(name)]
+    silent = next((each for each in members if not each.closes), members[0])
+    means = dict.fromkeys(str(each.closes) for each in members)
+    common = tuple(column for column in silent.declared if all(column in each.declared for each in members))
+    return replace(silent, closes=" and ".join(means) if silent.closes else None, declared=common)
+
+
+def _stream(stage: Stage, given: str, name: str) -> _Input:
+    """Return a stream as an input, or as the part of one that is a union.
+
+    Args:
+        stage: the stage.
+        given: the input.
+        name: the stream.
+    """
     stream, key = stage.pipeline.streams[name], stage.key
     rule = stream.closes is not None and set(stream.closes.on) == set(key)
     by_rows = zip(_BY_ROWS, (stream.unique, stream.clustered, rule), strict=True)
-    means = {**dict(by_rows), "order": stream.ordered, _PUNCTUATIONS: stage.closes_keys(name)}
+    means = {**dict(by_rows), "order": stream.ordered, _PUNCTUATIONS: stage.closes_key(name)}
     declared = stream.punctuated_on
     silence = f"{name} has no punctuations"
     if declared:
         silence = f"{name} has punctuations on {', '.join(declared)} alone, which close no key"
     return _Input(
-        name,
-        stage.window_of(name),
-        stage.window_field(name),
+        given,
+        stage.window_of(given),
+        stage.window_field(given),
         next((by for by, does in means.items() if does), None),
         declared,
-        stage.preserved(name),
+        stage.preserved(given),
         key,
         silence,
         _mend_promises(name, [*key, *(column for column in declared if column not in key)]),
@@ -257,8 +272,9 @@ def _derived(stage: Stage, name: str) -> _Input:
     for stream in earlier.shown:
         own = [column.removeprefix(f"{stream}_") for column in columns if column.startswith(f"{stream}_")]
         if own and not mend:
-            declared = stage.pipeline.streams[stream].punctuated_on
-            mend = _mend_promises(stream, [*declared, *own])
+            member = stage.pipeline.flow.members_of(stream)[0]
+            declared = stage.pipeline.streams[member].punctuated_on
+            mend = _mend_promises(member, [*declared, *own])
     return _Input(
         name,
         stage.window_of(name),
@@ -435,7 +451,7 @@ def _all_groups(pipeline: Pipeline, inputs: list[_Input]) -> State:
 
 def _closed_keys(stage: Stage, side: _Input) -> State:
     pipeline = stage.pipeline
-    forget_after = pipeline.streams[side.name].forget_keys_after
+    forget_after = pipeline.inputs[side.name].forget_keys_after
     if forget_after is not None:
         bound = Forgetting(window_seconds=forget_after.total_seconds(), progress_of=stage.inputs)
         return State(side.name, _KEYS, (bound,))
@@ -444,8 +460,10 @@ def _closed_keys(stage: Stage, side: _Input) -> State:
     size = f"16 bytes each and their {', '.join(side.on)}"
     if one_word:
         size = "in ranges of 24 bytes"
-    mend = f"set streams.{side.name}.forget_keys_after"
-    return State(side.name, _KEYS, note=f"remembered until a pattern holds them, {size}", mends=(mend,))
+    note = f"remembered until a pattern holds them, {size}"
+    union = side.name in pipeline.flow.unions  # it forgets no key
+    mends = () if union else (f"set streams.{side.name}.forget_keys_after",)
+    return State(side.name, _KEYS, note=note, mends=mends)
 
 
 def _seen_values(side: _Input, step: str, declared: Deduplicate) -> State:

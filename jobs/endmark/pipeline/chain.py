@@ -119,7 +119,7 @@ def chained(pipeline: Pipeline, step: str | None, spread: timedelta) -> ChainedS
         lateness = _own_disorder(pipeline, stream)
         stage = pipeline.stage_of(stream)
         kinds = dict(_columns_of(stage, stream, pipeline.row_columns(name), stage.columns_behind(name)))
-    declared = pipeline.streams[stream].event_time
+    declared = pipeline.inputs[stream].event_time
     return ChainedStream(
         name=name,
         topic=topic,
@@ -173,14 +173,15 @@ def _disorder(stage: Stage) -> timedelta:
 
 
 def _input_disorder(stage: Stage, given: str) -> timedelta:
-    own = _own_disorder(stage.pipeline, given) if given in stage.pipeline.streams else timedelta(0)
+    own = _own_disorder(stage.pipeline, given) if given in stage.streams else timedelta(0)
     if stage.earlier is not None and given == stage.derived:
         own = _disorder(stage.earlier) + _parked(stage.pipeline, given)
     return min(own, FOR_EVER)
 
 
 def _own_disorder(pipeline: Pipeline, stream: str) -> timedelta:
-    return pipeline.streams[stream].event_time.lateness + _parked(pipeline, stream)
+    members = [pipeline.streams[name] for name in pipeline.flow.members_of(stream)]
+    return max(member.event_time.lateness for member in members) + _parked(pipeline, stream)
 
 
 def _parked(pipeline: Pipeline, given: str) -> timedelta:
@@ -197,7 +198,7 @@ def _promised(stage: Stage) -> Iterator[str]:
     shown = dict(stage.columns)
     for given in stage.shown_inputs:
         # A derived stream promises nothing but its key.
-        promised = stage.pipeline.streams[given].promised_on if given in stage.streams else ()
+        promised = stage.pipeline.inputs[given].promised_on if given in stage.streams else ()
         promised = promised if rule is Propagation.EARLY else ()
         names = [*stage.key_columns(given), *(f"{given}_{column}" for column in promised)]
         yield from (name for name in names if name in shown)

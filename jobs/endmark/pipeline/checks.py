@@ -10,6 +10,7 @@ from endmark.pipeline.asked import asked
 from endmark.pipeline.fields import require_column, require_key_column, require_name
 from endmark.pipeline.measures import FUNCTIONS
 from endmark.pipeline.tables import RESERVED, is_latest_role, require_layout
+from endmark.pipeline.unions import require_alike
 from endmark.pipeline.upserted_rows import require_replaceable
 from endmark.pipeline.written_steps import require_written
 from endmark.types import ColumnType, JoinType
@@ -29,6 +30,7 @@ def require_sound(pipeline: Pipeline) -> None:
     Raises:
         ValueError: some parts do not fit. The error names the field.
     """
+    _check_unions(pipeline)
     stages = pipeline.stages
     for stage in stages:
         _check_inputs(stage)
@@ -46,6 +48,22 @@ def require_sound(pipeline: Pipeline) -> None:
         _check_aggregate(pipeline, pipeline.aggregate, f"steps.{pipeline.flow.aggregate}.aggregate")
     _check_tables(pipeline)
     _check_names(pipeline)
+
+
+def _check_unions(pipeline: Pipeline) -> None:
+    """Check that the members of each union make one stream."""
+    for union, members in pipeline.flow.unions.items():
+        for stream in members:
+            if (found := pipeline.deduplicate_of(stream)) is not None:
+                raise ValueError(
+                    f"steps.{found[0]}.deduplicate: rows are deduplicated where they are joined, and there "
+                    f"they are rows of {union}; leave it out, or deduplicate in a pipeline of {stream} alone"
+                )
+        require_alike(
+            union,
+            {name: pipeline.streams[name] for name in members},
+            {name: pipeline.stream_columns(name) for name in members},
+        )
 
 
 def _check_topics(pipeline: Pipeline) -> None:
@@ -106,7 +124,7 @@ def _check_lookup(pipeline: Pipeline, lookup: Lookup, field: str) -> None:
         )
     asked(pipeline, lookup)  # raises for a column that rows do not have
     given = pipeline.stream_of(lookup.relation)
-    if given not in pipeline.streams and lookup.fate == "dead_letter":
+    if given not in pipeline.inputs and lookup.fate == "dead_letter":
         raise ValueError(
             f"{field}.miss: a row of {given} is made of several records, so none of them is the dead letter; "
             "write nulls or drop, or look the rows up before their join"
@@ -129,7 +147,7 @@ def _check_relations(pipeline: Pipeline) -> None:
     """Check that each relation has one lookup: its name stands for the lookup's columns and knobs."""
     looked_up = [lookup.relation for lookup in pipeline.lookups]
     for name in pipeline.relations:
-        if name in pipeline.streams:
+        if name in pipeline.inputs:
             raise ValueError(f"relations.{name}: a stream has this name, too; rename one of them")
         if any(name == stage.steps.join and stage.steps.behind for stage in pipeline.stages):
             raise ValueError(
@@ -150,9 +168,9 @@ def _check_key(stage: Stage) -> None:
     field, key = stage.key_place
     for place in range(len(key)):
         _check_key_column(stage, place, field)
-    for name in stage.inputs:
-        if name in stage.pipeline.streams:
-            _check_promises(stage, name)
+    for name in stage.streams:
+        for member in stage.pipeline.flow.members_of(name):
+            _check_promises(stage, member)
 
 
 def _check_promises(stage: Stage, side: str) -> None:
@@ -196,7 +214,7 @@ def _check_duplicates(stage: Stage, side: str) -> None:
             f"{field}.by: {_listed(missing)} of {origin} is missing, so duplicates could be in different "
             f"buckets; write by: [{', '.join([*by, *missing])}], as duplicates have the same key anyhow"
         )
-    if pipeline.streams[side].unique:
+    if pipeline.inputs[side].unique:
         raise ValueError(
             f"{field}: a second row of a key is a violation, since streams.{side}.unique promises that "
             "there is none; leave one of the two out"
@@ -237,7 +255,7 @@ def _check_key_column(stage: Stage, place: int, field: str) -> None:
     """Check one column of the key of a stage, given its place in the key."""
     name, kinds = stage.key[place], dict[str, ColumnType]()
     for side in stage.inputs:
-        if side in stage.pipeline.streams:
+        if side in stage.pipeline.inputs:
             require_column(stage.pipeline.stream_columns(side), name, field)
         kinds[side] = stage.kinds_of(side)[place]
     first, kind = next(iter(kinds.items()))

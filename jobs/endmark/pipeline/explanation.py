@@ -110,13 +110,15 @@ def explained(pipeline: Pipeline) -> Explanation:
     if pipeline.regroups:
         own.append(_groups(pipeline, kept))
     outputs = [*_tables(pipeline, kept), *_topics(pipeline)]
-    reads = tuple(_reading(pipeline, name) for name in pipeline.sides)
+    reads = tuple(_reading(pipeline, name) for name in pipeline.read_streams)
     return Explanation(pipeline.name, reads, tuple(own), tuple(outputs))
 
 
 def _reading(pipeline: Pipeline, name: str) -> Reading:
     stream = pipeline.streams[name]
     steps = _steps(pipeline, pipeline.flow.paths[name], of_rows=True)
+    if (union := pipeline.flow.taker_of(name)) != name:
+        steps += (StepPlan(union, about(pipeline.steps[union])),)
     return Reading(name, stream.topic, stream.format, stream.event_time.column, steps)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from endmark.pipeline.steps import AggregateStep, JoinStep, LookupStep, RowStep
+from endmark.pipeline.steps import AggregateStep, JoinStep, LookupStep, RowStep, UnionStep
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -27,8 +27,8 @@ class StageSteps:
     """The steps of one stage.
 
     Args:
-        paths: the steps of each input, in order: row steps, then lookups. An input is a stream, or the join
-            of the stage before. Inputs are in the order of the join's.
+        paths: the steps of each input, in order: row steps, then lookups. An input is a stream, a union, or
+            the join of the stage before. Inputs are in the order of the join's.
         join: the join; `None` without one.
         behind: the row steps behind the join, in order.
     """
@@ -52,16 +52,27 @@ class Flow:
         aggregate: the aggregate; `None` without one.
         results: the stream or step whose rows are the results: the last join, or the last row step behind
             it, or the end of the one input of a stage without a join.
+        unions: the members of each union, in order, with the row steps of each.
     """
 
     stages: tuple[StageSteps, ...]
     aggregate: str | None
     results: str
+    unions: Mapping[str, Mapping[str, tuple[str, ...]]]
 
     @property
     def paths(self) -> dict[str, tuple[str, ...]]:
-        """The steps of each input of all stages."""
-        return {name: path for stage in self.stages for name, path in stage.paths.items()}
+        """The steps of each input of all stages, and those of each member of a union."""
+        inputs = {name: path for stage in self.stages for name, path in stage.paths.items()}
+        return inputs | {name: path for members in self.unions.values() for name, path in members.items()}
+
+    def taker_of(self, stream: str) -> str:
+        """Return the union that a stream is a member of, or the stream itself."""
+        return next((union for union, members in self.unions.items() if stream in members), stream)
+
+    def members_of(self, name: str) -> tuple[str, ...]:
+        """Return the streams whose rows an input has: the members of a union, or the one stream."""
+        return tuple(self.unions.get(name, (name,)))
 
     @property
     def join(self) -> str | None:
@@ -79,7 +90,9 @@ class Flow:
         return self.aggregate or self.results
 
     def way_to(self, name: str) -> tuple[str, tuple[str, ...]]:
-        """Return the stream whose rows a stream or step in front of the join has, and the steps up to it.
+        """Return the input whose rows a stream or step in front of the join has, and the steps up to it.
+
+        The input is a stream or a union.
 
         Raises:
             KeyError: the step is no such step.
@@ -119,7 +132,12 @@ def flow_of(streams: Collection[str], steps: Mapping[str, Step]) -> Flow:
             f"{_STAGES} stages; end it with {stages[_STAGES - 1].join}, publish its rows, and read them in a "
             "pipeline of their own"
         )
-    return Flow(stages, aggregate, results)
+    unions = {
+        name: _members(streams, steps, name, step)
+        for name, step in steps.items()
+        if isinstance(step, UnionStep)
+    }
+    return Flow(stages, aggregate, results, unions)
 
 
 def _stages(streams: Collection[str], steps: Mapping[str, Step], results: str) -> tuple[StageSteps, ...]:
@@ -129,7 +147,7 @@ def _stages(streams: Collection[str], steps: Mapping[str, Step], results: str) -
     paths, earlier = {}, dict[str, str]()
     for given in top.inputs if isinstance(top, JoinStep) else (results,):
         name, path = _path(streams, steps, given)
-        if name in steps:
+        if isinstance(steps.get(name), JoinStep):
             direct = list(takewhile(lambda each: isinstance(steps[each], RowStep), path))
             earlier[name] = direct[-1] if direct else name
             path = path[len(direct) :]
@@ -158,11 +176,35 @@ def _join_of(steps: Mapping[str, Step], name: str) -> tuple[str, tuple[str, ...]
     return (at, tuple(reversed(behind))) if isinstance(step, JoinStep) else (name, ())
 
 
+def _members(
+    streams: Collection[str], steps: Mapping[str, Step], union: str, step: UnionStep
+) -> dict[str, tuple[str, ...]]:
+    """Return the streams that a union makes one of, in order, with the row steps of each."""
+    found = {}
+    for given in step.inputs:
+        name, path = _path(streams, steps, given)
+        other = next(
+            (each for each in (name, *path) if not isinstance(steps.get(each), RowStep | None)), None
+        )
+        if other is not None:
+            raise ValueError(
+                f"steps.{union}.union: {given} has the rows of the {steps[other].kind} {other}, and a union "
+                "takes rows of streams and of row steps; "
+                + (
+                    f"name the members of {other} here"
+                    if isinstance(steps[other], UnionStep)
+                    else f"let {union} stand before {other}"
+                )
+            )
+        found[name] = path
+    return found
+
+
 def _require_known(streams: Collection[str], steps: Mapping[str, Step]) -> None:
     for name, step in steps.items():
         if name in streams:
             raise ValueError(f"steps.{name}: a stream has this name, too; rename one of them")
-        field = "join" if isinstance(step, JoinStep) else "from"
+        field = step.kind if isinstance(step, JoinStep | UnionStep) else "from"
         for given in step.inputs:
             if given not in streams and given not in steps:
                 there = ", ".join([*streams, *(other for other in steps if other != name)])
@@ -209,23 +251,23 @@ def _last(streams: Collection[str], steps: Mapping[str, Step], takers: Mapping[s
 def _path(streams: Collection[str], steps: Mapping[str, Step], name: str) -> tuple[str, tuple[str, ...]]:
     """Return the input of a stage from which the rows of `name` come, and the steps between them.
 
-    The input is a stream or a join, and the steps are row steps and lookups.
+    The input is a stream, a union or a join, and the steps are row steps and lookups.
     """
     path: list[str] = []
     while name not in streams:
         step = steps[name]
         behind = steps[path[-1]] if path else None
-        if isinstance(behind, RowStep) and isinstance(step, LookupStep):
+        if isinstance(behind, RowStep) and isinstance(step, LookupStep | UnionStep):
             raise ValueError(
-                f"steps.{path[-1]}.from: {name} is a lookup; row steps stand before lookups or behind a "
-                "join, so let this step take the rows of a stream or of a join"
+                f"steps.{path[-1]}.from: {name} is a {step.kind}; row steps stand before lookups and unions, "
+                "or behind a join, so let this step take the rows of a stream or of a join"
             )
         if isinstance(step, AggregateStep):
             raise ValueError(
                 f"steps.{name}: the rows of this aggregate go to another step; let the pipeline end here, "
                 "publish its rows, and read them in a pipeline of their own"
             )
-        if isinstance(step, JoinStep):
+        if isinstance(step, JoinStep | UnionStep):
             break
         path.append(name)
         name = step.source

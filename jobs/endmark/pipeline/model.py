@@ -41,9 +41,11 @@ from endmark.pipeline.tables import (
     step_of,
     step_role,
 )
+from endmark.pipeline.unions import united
 from endmark.types import ColumnType
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from datetime import timedelta
 
     from endmark.row_steps import RowStep as CheckedRowStep
@@ -150,9 +152,27 @@ class Pipeline(Model):
         """The stage that makes the results."""
         return self.stages[-1]
 
+    @property
+    def inputs(self) -> dict[str, Stream]:
+        """The streams by name, and each union as the stream that its members make."""
+        return self.streams | {
+            union: united(
+                {name: self.streams[name] for name in members},
+                {name: self.stream_columns(name) for name in members},
+            )
+            for union, members in self.flow.unions.items()
+        }
+
+    @property
+    def read_streams(self) -> dict[str, Stream]:
+        """The streams that are read, in the order of the columns of results; members stand together."""
+        flow = self.flow
+        return {name: self.streams[name] for side in self.sides for name in flow.members_of(side)}
+
     def stage_of(self, given: str) -> Stage:
-        """Return the stage that takes the rows of a stream or of an earlier join."""
-        return next(stage for stage in self.stages if given in stage.inputs)
+        """Return the stage that takes the rows of a stream, of a union or of an earlier join."""
+        taken = self.flow.taker_of(given)
+        return next(stage for stage in self.stages if taken in stage.inputs)
 
     def stage_with(self, step: str) -> Stage:
         """Return the stage whose rows a step makes, or has on their way to the join."""
@@ -200,7 +220,7 @@ class Pipeline(Model):
         Under `punctuated_on` it closes the key that these columns have. Otherwise it can only remove a row
         from a table of the newest rows.
         """
-        declared = self.streams[stream]
+        declared = self.inputs[stream]
         if not FORMATS[declared.format].deletions:
             return ()
         return declared.punctuated_on or (self.stage_of(stream).key if self.removes_rows(stream) else ())
@@ -208,7 +228,7 @@ class Pipeline(Model):
     def removes_rows(self, stream: str) -> bool:
         """Return whether a deletion in a change stream removes a row from a table of the newest rows."""
         roles = filter(is_latest_role, self.laid_out)
-        return FORMATS[self.streams[stream].format].deletions and any(
+        return FORMATS[self.inputs[stream].format].deletions and any(
             self.flow.way_to(step_of(role))[0] == stream for role in roles
         )
 
@@ -260,7 +280,7 @@ class Pipeline(Model):
         """
         steps = {name: self.steps[name] for name in self.flow.paths[stream]}
         of_rows = {name: step for name, step in steps.items() if isinstance(step, RowStep)}
-        return checked(stream, self.streams[stream], of_rows)
+        return checked(stream, self._declared(stream), of_rows)
 
     def deduplicate_of(self, stream: str) -> tuple[str, Deduplicate] | None:
         """Return the step that deduplicates a stream, and how; `None` without one."""
@@ -275,14 +295,18 @@ class Pipeline(Model):
     def stream_columns(self, stream: str) -> dict[str, ColumnType]:
         """Return the columns of a stream behind its row steps."""
         steps = self.row_steps_of(stream)
-        return dict(steps[-1].columns if steps else self.streams[stream].columns)
+        return dict(steps[-1].columns if steps else self._declared(stream).columns)
+
+    def _declared(self, name: str) -> Stream:
+        """Return a stream or a union as a stream."""
+        return self.streams[name] if name in self.streams else self.inputs[name]
 
     def row_columns(self, name: str) -> dict[str, ColumnType]:
         """Return the stream's columns of the rows of a stream or of a step in front of the join."""
         stream, way = self.flow.way_to(name)
         steps = {each: step for each in way if isinstance(step := self.steps[each], RowStep)}
-        found = checked(stream, self.streams[stream], steps)
-        return dict(found[-1].columns if found else self.streams[stream].columns)
+        found = checked(stream, self._declared(stream), steps)
+        return dict(found[-1].columns if found else self._declared(stream).columns)
 
     def asked_by(self, lookup: Lookup) -> Asked:
         """Return the columns by which a lookup asks."""
@@ -345,13 +369,11 @@ class Pipeline(Model):
         """
         columns, equals, found = self.group_origins(), self.group_equals, dict[str, tuple[str, ...]]()
         for stream in self.shown:
-            declared, stage = self.streams[stream], self.stage_of(stream)
+            stage = self.stage_of(stream)
             if not all(each.announces for each in self.stages[len(stage.before) :]):
                 continue
-            own = {column for column in declared.promised_on if f"{stream}_{column}" in equals}
-            restricted = tuple(column for column in declared.punctuated_on if column in own)
-            if declared.closes and set(declared.closes.on) <= own:
-                restricted = restricted or declared.closes.on
+            own = {column for column in self.inputs[stream].promised_on if f"{stream}_{column}" in equals}
+            restricted = self.restricted(stream, own)
             if restricted and (stream in self.present or all(origin == stream for origin, _ in columns)):
                 found[stream] = restricted
         return found
@@ -379,6 +401,20 @@ class Pipeline(Model):
             for equal in self.last_stage.equal_columns(source)
         }
 
+    def restricted(self, stream: str, among: Collection[str]) -> tuple[str, ...]:
+        """Return those of some columns that promises of a stream restrict, if all of its members do so.
+
+        Args:
+            stream: a stream or a union.
+            among: columns of it.
+        """
+        first, *others = (self.streams[name] for name in self.flow.members_of(stream))
+        return tuple(
+            column
+            for column in first.restricted(among)
+            if all(column in other.restricted(among) for other in others)
+        )
+
     def group_origins(self) -> list[tuple[str, str]]:
         """Return the columns of the group key, each with its origin. That of the join key is a stream."""
         found = []
@@ -401,7 +437,7 @@ class Pipeline(Model):
         return self.stage_of(stream).closes_keys(stream)
 
     def side_columns(self, stream: str) -> dict[str, ColumnType]:
-        """Return the columns of one stream behind its lookups, named as in `Stage.columns_of`."""
+        """Return the columns of a stream or union behind its lookups, named as in `Stage.columns_of`."""
         return dict(self.stage_of(stream).columns_of(stream))
 
     def _behind(self, name: str) -> list[tuple[str, ColumnType]]:
@@ -492,7 +528,8 @@ class Pipeline(Model):
     @property
     def origins(self) -> dict[str, dict[str, ColumnType]]:
         """The columns that results may have, by the stream, relation or join that they come from."""
-        found = {name: self.stream_columns(name) for name in self.streams}
+        members = {name for members in self.flow.unions.values() for name in members}
+        found = {name: self.stream_columns(name) for name in self.inputs if name not in members}
         found |= {name: dict(relation.columns) for name, relation in self.relations.items()}
         found |= {
             str(stage.steps.join): derived for stage in self.stages if (derived := stage.derived_columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from endmark.pipeline.steps import AggregateStep, JoinStep, LookupStep, RowStep
+from endmark.pipeline.steps import AggregateStep, JoinStep, LookupStep, RowStep, UnionStep
 from endmark.pipeline.tables import RESERVED
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ def about(step: Step) -> str:
             return _parts(step)
         case LookupStep():
             return f"look up {', '.join(step.lookup.key)}"
+        case UnionStep():
+            return "union"
         case JoinStep():
             return f"{step.type} join on {', '.join(step.on)}, {step.preset}"
         case AggregateStep():

@@ -29,6 +29,8 @@ from endmark.pipeline.formats import FORMATS
 from endmark.types import ColumnType, Direction
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     FormatName = str
 else:
     FormatName = Literal[tuple(FORMATS)]
@@ -182,6 +184,13 @@ class Stream(Model):
     def promised_on(self) -> tuple[str, ...]:
         """The columns that the stream's punctuations restrict, including those of its closing rule."""
         return tuple(dict.fromkeys([*self.punctuated_on, *(self.closes.on if self.closes else ())]))
+
+    def restricted(self, among: Collection[str]) -> tuple[str, ...]:
+        """Return those of some columns that punctuations restrict, or else rows by the closing rule."""
+        found = tuple(column for column in self.punctuated_on if column in among)
+        if self.closes and set(self.closes.on) <= set(among):
+            return found or self.closes.on
+        return found
 
     def could_be_keys(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         """Return the columns that may be of a key: not the event time, and no double."""

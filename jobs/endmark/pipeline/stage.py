@@ -62,8 +62,8 @@ class Stage:
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """The inputs that are streams."""
-        return tuple(name for name in self.inputs if name in self.pipeline.streams)
+        """The inputs that are streams or unions."""
+        return tuple(name for name in self.inputs if name in self.pipeline.inputs)
 
     @property
     def derived(self) -> str | None:
@@ -132,7 +132,7 @@ class Stage:
     def time_of(self, given: str) -> str:
         """Return the column of the event time of an input's rows, by its name in results."""
         stream = self.timed_by(given)
-        return f"{stream}_{self.pipeline.streams[stream].event_time.column}"
+        return f"{stream}_{self.pipeline.inputs[stream].event_time.column}"
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -151,7 +151,7 @@ class Stage:
 
     def _key_alone(self) -> tuple[str, tuple[str, ...]]:
         pipeline, (name,) = self.pipeline, self.inputs
-        stream = pipeline.streams[name]
+        stream = pipeline.inputs[name]
         rule = stream.closes.on if stream.closes else ()
         lookups = pipeline.lookups_of(name)[:1]
         by = tuple(column.name for lookup in lookups for column in pipeline.asked_by(lookup).key)
@@ -233,7 +233,7 @@ class Stage:
         """The columns of results that announced patterns may restrict."""
         found: list[str] = []
         for given in self.shown_inputs:
-            own = self.pipeline.streams[given].promised_on if given in self.pipeline.streams else ()
+            own = self.pipeline.inputs[given].promised_on if given in self.streams else ()
             found += [*self.key_columns(given), *(f"{given}_{column}" for column in own)]
         if self.earlier is not None and self.derived in self.shown_inputs:
             found += self.earlier.announced_columns
@@ -364,12 +364,13 @@ class Stage:
         """Why row steps behind the join cannot lose a column, by its name in results."""
         found: dict[str, str] = {}
         for stream in self.shown:
-            declared = self.pipeline.streams[stream]
-            rule = declared.closes.on if declared.closes else ()
-            found |= {f"{stream}_{name}": f"in streams.{stream}.closes.on" for name in rule}
-            punctuated = f"in streams.{stream}.punctuated_on"
-            found |= {f"{stream}_{name}": punctuated for name in declared.punctuated_on}
-            found[f"{stream}_{declared.event_time.column}"] = "an event time"
+            for member in self.pipeline.flow.members_of(stream):
+                declared = self.pipeline.streams[member]
+                rule = declared.closes.on if declared.closes else ()
+                found |= {f"{stream}_{name}": f"in streams.{member}.closes.on" for name in rule}
+                punctuated = f"in streams.{member}.punctuated_on"
+                found |= {f"{stream}_{name}": punctuated for name in declared.punctuated_on}
+                found[f"{stream}_{declared.event_time.column}"] = "an event time"
         for given in self.shown_inputs:
             found |= dict.fromkeys(self.key_columns(given), f"in {self.key_place[0]}")
         return found
@@ -419,10 +420,17 @@ class Stage:
         return self.join is None or PRESETS[self.join.preset].propagate is Propagation.EARLY
 
     def closes_keys(self, given: str) -> bool:
-        """Return whether an input can close keys, by punctuations or by a declaration."""
+        """Return whether an input can close keys, by punctuations or by a declaration.
+
+        A union can if all of its members can.
+        """
         if given == self.derived:
             return bool(self.closers)
-        declared, key = self.pipeline.streams[given], set(self.key)
+        return all(map(self.closes_key, self.pipeline.flow.members_of(given)))
+
+    def closes_key(self, stream: str) -> bool:
+        """Return whether a stream can close keys, as `closes_keys` does, or does its part in a union."""
+        declared, key = self.pipeline.streams[stream], set(self.key)
         rule = set(declared.closes.on) if declared.closes else set()
         promised = {*declared.punctuated_on, *(rule if rule <= key else ())}
         return bool(declared.ordered or declared.unique or declared.clustered) or key <= promised
@@ -437,15 +445,14 @@ class Stage:
             return {}
         found = {}
         for stream in self.earlier.shown:
-            declared = self.pipeline.streams[stream]
             own = {
-                column for column in declared.promised_on if self.key_name(f"{stream}_{column}") is not None
+                column
+                for column in self.pipeline.inputs[stream].promised_on
+                if self.key_name(f"{stream}_{column}") is not None
             }
-            restricted = tuple(column for column in declared.punctuated_on if column in own)
+            restricted = self.pipeline.restricted(stream, own)
             if self.same_key and stream in self.earlier.inputs and self.earlier.closes_keys(stream):
                 restricted = self.earlier.key
-            if declared.closes and set(declared.closes.on) <= own:
-                restricted = restricted or declared.closes.on
             if restricted:
                 found[stream] = restricted
         return found

@@ -1,4 +1,4 @@
-"""The steps of a pipeline (rows, lookup, join, aggregate), and its batches, control and publishing."""
+"""The steps of a pipeline (rows, lookup, union, join, aggregate), and its batches, control and publishing."""
 
 from __future__ import annotations
 
@@ -444,13 +444,27 @@ class AggregateStep(Model):
         return (self.source,)
 
 
-_KINDS = ("lookup", "join", "aggregate")
+class UnionStep(Model):
+    """A step that makes one stream of several ones, such as the orders of a web shop and those of stores.
+
+    `union` names its members: streams, or row steps of streams. Behind their row steps they have the same
+    columns, of the same types. The event time has one name, too. The rows are those of the union from then
+    on, and so are its columns: `merged.order_id`.
+
+    A promise holds for its own partition. So the union closes a key once all of its members have closed it.
+    """
+
+    kind: ClassVar[Literal["union"]] = "union"
+    inputs: Pinned[Annotated[AnyNames, Field(alias="union", min_length=2)]]
+
+
+_KINDS = ("lookup", "union", "join", "aggregate")
 _OF_ROWS = ("where", "derive", "select", "drop", "deduplicate")
 
 
 def _kind(step: Any) -> str | None:
     """Return the tag of a step: the one of its fields that says what the step does."""
-    if isinstance(step, RowStep | LookupStep | JoinStep | AggregateStep):
+    if isinstance(step, RowStep | LookupStep | UnionStep | JoinStep | AggregateStep):
         return f"[{step.kind}]"
     if not isinstance(step, dict):
         return None
@@ -464,13 +478,14 @@ def _kind(step: Any) -> str | None:
 Step = Annotated[
     Annotated[RowStep, Tag("[rows]")]
     | Annotated[LookupStep, Tag("[lookup]")]
+    | Annotated[UnionStep, Tag("[union]")]
     | Annotated[JoinStep, Tag("[join]")]
     | Annotated[AggregateStep, Tag("[aggregate]")],
     Discriminator(
         _kind,
         custom_error_type="step",
-        custom_error_message="a step has one of lookup, join and aggregate, or where, derive, select, drop "
-        "or deduplicate",
+        custom_error_message="a step has one of lookup, union, join and aggregate, or where, derive, select, "
+        "drop or deduplicate",
     ),
 ]
 

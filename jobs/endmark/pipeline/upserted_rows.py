@@ -31,6 +31,11 @@ def require_replaceable(pipeline: Pipeline, source: str, table: Table, field: st
             several of it; or the stream does not say what an update or a deletion is.
     """
     stream, way = pipeline.flow.way_to(source)
+    if stream in pipeline.flow.unions:
+        raise ValueError(
+            f"{field}.mode: a key of an upserted table lives in one partition, and {stream} has those of "
+            "several topics; leave it out, or write the table in a pipeline of one of these streams alone"
+        )
     columns, stage = pipeline.row_columns(source), pipeline.stage_of(stream)
     if not table.key:
         example = ", ".join(stage.key)

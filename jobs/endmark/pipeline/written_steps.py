@@ -32,10 +32,16 @@ def require_written(pipeline: Pipeline, source: str, field: str) -> None:
     require_name({**pipeline.steps, **pipeline.streams}, source, field, "steps or streams")
     if source == flow.results or source in flow.ends:
         return
+    for union, members in flow.unions.items():
+        if any(source in (stream, *path) for stream, path in members.items()):
+            raise ValueError(
+                f"{field}: rows of {source} go on as rows of the union {union}; name {union} here, and "
+                "derive a column before it by which rows can be told apart"
+            )
     ways = {
         name: (stream, *path)
         for stream, path in flow.paths.items()
-        if stream in pipeline.streams
+        if stream in pipeline.inputs and flow.taker_of(stream) == stream
         for name in (stream, *path)
     }
     if source not in ways:

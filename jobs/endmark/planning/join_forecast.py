@@ -308,7 +308,7 @@ def _apart(held_back: Sequence[float], windows: tuple[float | None, float | None
 
 def is_predictable(pipeline: Pipeline) -> bool:
     """Return whether the state of a pipeline can be predicted: that of the join of two streams."""
-    return pipeline.join is not None and len(pipeline.sides) == 2
+    return pipeline.join is not None and len(pipeline.read_streams) == 2
 
 
 def _join_of(pipeline: Pipeline) -> JoinStep:

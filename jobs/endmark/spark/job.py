@@ -67,7 +67,7 @@ def run_job(
     streams.check_conditions(pipeline)
     directories = {lookup.relation: _pages(pipeline, lookup, say) for lookup in pipeline.lookups}
     stop.check()
-    topics = [pipeline.streams[name].topic for name in pipeline.sides]
+    topics = [stream.topic for stream in pipeline.streams.values()]
     partition_counts(options.bootstrap, topics)  # waits until the broker answers and has the topics
     make_topic(options.bootstrap, pipeline.control_topic)
     partitions = partition_counts(options.bootstrap, [*topics, pipeline.control_topic])

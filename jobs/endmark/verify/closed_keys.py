@@ -14,6 +14,7 @@ from endmark.verify.join_sides import key_column, stream_names
 from endmark.verify.order import gather_patterns
 from endmark.verify.patterns import Bound
 from endmark.verify.session import Session, fill, name, names
+from endmark.verify.unions import close_union, unite_promises
 
 _PUNCTUATIONS = """
 CREATE TABLE $punctuations AS
@@ -144,11 +145,14 @@ def close_keys(session: Session, stage: Stage) -> None:
     `mentioned` has the keys of the stage that rows or promises name.
     """
     pipeline, key = stage.pipeline, names([key_column(column) for column in stage.key])
-    streams = [stream for stream in stage.inputs if stream in pipeline.streams]
+    streams = [stream for given in stage.streams for stream in pipeline.flow.members_of(given)]
+    unions = [given for given in stage.streams if given in pipeline.flow.unions]
     for stream in streams:
         processed = """violation IS NULL OR "#filtered" AND "#came" IS NOT NULL"""
         by_row = processed if pipeline.streams[stream].unique else '"#came" IS NOT NULL'
         session.run(_NAMED, by_row=by_row, **stream_names(pipeline, stream))
+    for union in unions:
+        unite_promises(session, pipeline, union, ["named"])
     mentioned = [fill(_MENTIONED, **stream_names(pipeline, given)) for given in stage.inputs]
     session.run("CREATE OR REPLACE TABLE mentioned AS $all", all=" UNION ".join(mentioned))
     keys = {column: f"k.{name(key_column(column))}" for column in stage.key}
@@ -164,6 +168,9 @@ def close_keys(session: Session, stage: Stage) -> None:
             key=key,
             within=within(keys),
         )
+    for union in unions:
+        unite_promises(session, pipeline, union, ["closing"])
+        close_union(session, pipeline, union, stage.key)
 
 
 def within(keys: dict[str, str]) -> str:

@@ -121,7 +121,7 @@ GROUP BY $own HAVING bool_or($other IS NULL) AND bool_or($other IS NOT NULL)
 def count_topics(session: Session, pipeline: Pipeline) -> list[TopicCounts]:
     """Count the recomputed fates of the records of each topic."""
     control = count_control(session, pipeline)
-    streams = [_count_topic(session, pipeline, stream) for stream in pipeline.sides]
+    streams = [_count_topic(session, pipeline, stream) for stream in pipeline.read_streams]
     return [*streams, *([control] if control.records else [])]
 
 
@@ -260,7 +260,7 @@ def check_conservation(session: Session, pipeline: Pipeline) -> list[Breach]:
         ),
         breach(session, "a punctuation completed by neither `closed` nor `expired`", _COMPLETED),
         *([_check_pairs(session, shown, pair)] if paired else []),
-        *(_check_sum(session, pipeline, stream) for stream in pipeline.sides),
+        *(_check_sum(session, pipeline, stream) for stream in pipeline.read_streams),
         _check_control(session, pipeline),
         *(_check_processed(session, pipeline, stream, pair) for stream in shown),
         *(_check_alone(session, pipeline, side) for side in alone),
@@ -311,7 +311,7 @@ def _check_processed(session: Session, pipeline: Pipeline, stream: str, pair: st
     partition, offset = map(name, coordinates(stream))
     return breach(
         session,
-        f"topic {pipeline.streams[stream].topic}: a result of a record that was not processed",
+        f"{_topics(pipeline, stream)}: a result of a record that was not processed",
         _NOT_PROCESSED,
         judged=name(f"judged_{stream}"),
         coordinates=pair,
@@ -320,12 +320,18 @@ def _check_processed(session: Session, pipeline: Pipeline, stream: str, pair: st
     )
 
 
+def _topics(pipeline: Pipeline, stream: str) -> str:
+    """Return the topic of a stream, or those of the members of a union, in words."""
+    topics = [pipeline.streams[member].topic for member in pipeline.flow.members_of(stream)]
+    return f"topic {topics[0]}" if len(topics) == 1 else f"topics {' and '.join(topics)}"
+
+
 def _check_alone(session: Session, pipeline: Pipeline, side: Side) -> Breach | None:
     (other,) = side.others
     own, stage = coordinates(side.stream), pipeline.stage_of(side.stream)
     return breach(
         session,
-        f"topic {pipeline.streams[side.stream].topic}: a record both with a partner and without one",
+        f"{_topics(pipeline, side.stream)}: a record both with a partner and without one",
         _JOINED_AND_ALONE,
         own=names(own),
         partition=name(own[0]),

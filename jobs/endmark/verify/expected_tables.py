@@ -18,6 +18,7 @@ from endmark.verify.order import ordering
 from endmark.verify.relation import lookup_key
 from endmark.verify.session import Session, name, names, text
 from endmark.verify.step_tables import expect_steps
+from endmark.verify.unions import part_missed, unite_promises, unite_rows
 
 # The fate of a row depends on earlier rows of its partition, so the window frame ends at the row before.
 # `#came` is an offset. For a unique key it is that of the first row that nothing else rules out, or that is
@@ -146,12 +147,8 @@ def _expect_stage(session: Session, stage: Stage) -> None:
         _look_up_derived(session, pipeline, derived)
     for final in ("final", "possibly_final"):
         session.create(final, {key_column(column): kind for column, kind in stage.key_types.items()})
-    for given in stage.inputs:
-        if given in pipeline.streams:
-            _judge(session, pipeline, given)
-            _keep_processed(session, pipeline, given)
-            expect_steps(session, pipeline, given)
-            expect_latest(session, pipeline, given)
+    for given in stage.streams:
+        _expect_input(session, pipeline, given)
     close_keys(session, stage)
     if earlier is not None and derived is not None:
         close_derived_keys(session, stage, earlier, derived)
@@ -163,6 +160,18 @@ def _expect_stage(session: Session, stage: Stage) -> None:
             (given,) = stage.inputs
             known = stream_names(pipeline, given) | {"closed": closed_keys(stage, given, reached)}
             session.run(_FINAL_ALONE, final=final, **known)
+
+
+def _expect_input(session: Session, pipeline: Pipeline, given: str) -> None:
+    """Judge the rows of a stream or of the members of a union, and expect the tables of its steps."""
+    for stream in pipeline.flow.members_of(given):
+        _judge(session, pipeline, stream)
+    if given in pipeline.flow.unions:
+        unite_rows(session, pipeline, given)
+        unite_promises(session, pipeline, given, ["patterns", "wider"])
+    _keep_processed(session, pipeline, given)
+    expect_steps(session, pipeline, given)
+    expect_latest(session, pipeline, given)
 
 
 def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
@@ -192,7 +201,7 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
     name_promises(session, pipeline, stream)
     record = ", ".join(
         f"{text(column)}, {spelled(name(f'{stream}_{column}'), kind)}"
-        for column, kind in pipeline.stream_columns(stream).items()
+        for column, kind in pipeline.stream_columns(pipeline.flow.taker_of(stream)).items()
     )
     broken = name(f"broken_{stream}")
     session.run(_VIOLATIONS, [declared.topic], broken=broken, record=record, **known)
@@ -211,7 +220,10 @@ def _keep_processed(session: Session, pipeline: Pipeline, stream: str) -> None:
         session.run(_MISSED, [refuses], found=name(found), came=came, made=made, **known, **parts)
         came = made
     session.run(_ALL_MISSED, found=name(found), missed=missed)
-    session.run(_NO_MATCH, [pipeline.streams[stream].topic], missed=missed)
+    if stream in pipeline.flow.unions:
+        part_missed(session, pipeline, stream)
+    for member in pipeline.flow.members_of(stream):
+        session.run(_NO_MATCH, [pipeline.streams[member].topic], missed=name(f"missed_{member}"))
     session.run(_SIDE, columns=names(list(pipeline.side_columns(stream))), made=came, **known)
 
 

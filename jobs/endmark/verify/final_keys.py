@@ -109,7 +109,7 @@ def _find_waiting(session: Session, stage: Stage, side: Side, reached: str) -> N
     if side.stream == stage.derived:
         columns |= dict.fromkeys(stage.promised_beside_key)
     else:
-        restricted = wider_columns(stage.pipeline.streams[side.stream], stage.key)
+        restricted = wider_columns(stage.pipeline.inputs[side.stream], stage.key)
         columns |= dict.fromkeys(f"{side.stream}_{column}" for column in restricted)
     session.run(
         _WAITING,

@@ -38,8 +38,7 @@ ORDER BY ALL
 def check_forgotten(session: Session, pipeline: Pipeline) -> list[Breach]:
     """Return the breaches of `forget_keys_after`. The session is one after `expected_tables`."""
     found = []
-    for stream in pipeline.sides:
-        declared = pipeline.streams[stream]
+    for stream, declared in pipeline.read_streams.items():
         if declared.forget_keys_after is not None:
             found.append(
                 breach(

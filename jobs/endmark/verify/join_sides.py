@@ -9,7 +9,7 @@ from endmark.domain import Domain
 from endmark.pipeline import COORDINATES, Pipeline
 from endmark.pipeline.stage import Stage
 from endmark.types import ColumnType
-from endmark.verify.session import name
+from endmark.verify.session import name, text
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -77,6 +77,11 @@ def spelled(value: str, kind: ColumnType) -> str:
 def coordinates(stream: str) -> list[str]:
     """Return the columns of a result that have the coordinates of a stream's record."""
     return [f"{stream}_{coordinate}" for coordinate in COORDINATES]
+
+
+def topics_of(pipeline: Pipeline, stream: str) -> str:
+    """Return the topics of a stream or of the members of a union, as a list of SQL texts."""
+    return ", ".join(text(pipeline.streams[member].topic) for member in pipeline.flow.members_of(stream))
 
 
 def stream_names(pipeline: Pipeline, stream: str) -> dict[str, str]:

@@ -53,7 +53,7 @@ def expression(pipeline: Pipeline, measure: Measure) -> str:
     if measure.column is None:
         return function.sql
     stream = pipeline.timed_by(pipeline.resolved(measure.column)[0])
-    place = [pipeline.streams[stream].event_time.column, *COORDINATES]
+    place = [pipeline.inputs[stream].event_time.column, *COORDINATES]
     return fill(
         function.own.get(pipeline.type_of(measure.column).domain, function.sql),
         value=name(pipeline.result_column(measure.column)),

@@ -26,7 +26,14 @@ from endmark.verify.broken_promises import bound_of
 from endmark.verify.closed_keys import wider_columns, within
 from endmark.verify.final_keys import announces, waiting_rows
 from endmark.verify.idle_partitions import is_uncertain
-from endmark.verify.join_sides import join_sides, key_column, microseconds, spelled, stream_names
+from endmark.verify.join_sides import (
+    join_sides,
+    key_column,
+    microseconds,
+    spelled,
+    stream_names,
+    topics_of,
+)
 from endmark.verify.result_steps import joined_results
 from endmark.verify.session import Session, fill, name, names, text
 from endmark.verify.spans import Span, spans_of, written
@@ -176,9 +183,8 @@ def _partitions(stage: Stage, given: str) -> str:
     """The SQL of the number of partitions of an input."""
     if given == stage.derived:
         return "1"
-    return fill(
-        "(SELECT count(*) FROM ranges WHERE topic = $topic)", topic=text(stage.pipeline.streams[given].topic)
-    )
+    topics = topics_of(stage.pipeline, given)
+    return fill("(SELECT count(*) FROM ranges WHERE topic IN ($topics))", topics=topics)
 
 
 def _scalar(value: str, kind: ColumnType) -> str:
@@ -190,7 +196,7 @@ def _scalar(value: str, kind: ColumnType) -> str:
 
 def _add_patterns(session: Session, stage: Stage, stream: str) -> None:
     """Add the patterns of a stream to `announced_patterns`."""
-    declared, key = stage.pipeline.streams[stream], stage.key
+    declared, key = stage.pipeline.inputs[stream], stage.key
     known = declared.columns | stage.key_types
     kinds = {column: known[column] for column in wider_columns(declared, key)}
     promised: dict[int, list[Promise]] = {}
@@ -210,8 +216,9 @@ def _add_patterns(session: Session, stage: Stage, stream: str) -> None:
             if not _includes(before, promise) and promise not in news:
                 news.append(promise)
             before.append(promise)
-    partitions = session.run("SELECT count(*) AS n FROM ranges WHERE topic = ?", [declared.topic])[0]["n"]
-    if len(promised) < partitions:
+    topics = topics_of(stage.pipeline, stream)
+    partitions = session.run("SELECT count(*) AS n FROM ranges WHERE topic IN ($topics)", topics=topics)
+    if len(promised) < partitions[0]["n"]:
         return
     complete = [one for one in news if all(_includes(others, one) for others in promised.values())]
     waiting = []  # a stream without a join has no live rows
@@ -382,7 +389,7 @@ def _texts(
         for side in join_sides(stage)
         if side.stream not in (stream, stage.derived)
         and not side.preserved
-        and not set(key) <= set(stage.pipeline.streams[side.stream].promised_on)
+        and not set(key) <= set(stage.pipeline.inputs[side.stream].promised_on)
     ]
     for promise in promises:
         patterns = {column: written(spans, kinds[column]) for column, spans in promise.items()}

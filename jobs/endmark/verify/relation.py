@@ -87,7 +87,7 @@ def _asked(session: Session, pipeline: Pipeline, lookup: Lookup) -> str:
     """Make tables of the values by which R is asked; return joins that keep the rows with these values."""
     joins = []
     for origin in sorted({column.origin for column in pipeline.asked_by(lookup).key}):
-        if origin not in {**pipeline.relations, **pipeline.streams}:
+        if origin not in {**pipeline.relations, **pipeline.inputs}:
             continue  # a row step behind a join derives the column, of which no value is known yet
         rows = f"relation_{origin}" if origin in pipeline.relations else f"rows_{origin}"
         pairs = [

@@ -43,7 +43,7 @@ def verify(
         MissingPartError: the broker or the relation cannot be read.
         ConfigError: a topic does not exist, `until` is not in Kafka, or R does not fit its declaration.
     """
-    topics = [pipeline.streams[stream].topic for stream in pipeline.sides]
+    topics = [stream.topic for stream in pipeline.streams.values()]
     # There is no control topic if no job was ever started.
     with Log(bootstrap, topics, until, maybe=[pipeline.control_topic]) as log:
         return verify_records(pipeline, log.ranges, log.batches(), warehouse)

@@ -13,7 +13,7 @@ const MARGIN = 12;
 const PADDING = 10;
 const WIDTHS = { least: 144, most: 208 };
 const LETTERS = { title: 8.4, about: 6.5 }; // pixels of one, on average
-const KINDS = { rows: "row step", lookup: "lookup", join: "join", aggregate: "aggregate" };
+const KINDS = { rows: "row step", lookup: "lookup", union: "union", join: "join", aggregate: "aggregate" };
 
 /** Boxes {id, title, about, detail, inputs, sink, tone} of a pipeline. */
 function boxesOf(pipeline, history, status) {
@@ -54,11 +54,11 @@ function stepsOf({ steps }, figures) {
   }));
 }
 
-/** The streams whose rows come to a step. */
+/** The streams and unions whose rows come to a step. */
 function streamsBehind({ inputs }, steps) {
   return inputs.flatMap((input) => {
     const before = steps.find(({ name }) => name === input);
-    return before ? streamsBehind(before, steps) : [input];
+    return before && before.kind !== "union" ? streamsBehind(before, steps) : [input];
   });
 }
 
@@ -69,6 +69,8 @@ function detailOf({ name, kind, relation }, streams, { rate, total, has, sum }) 
       const filtered = has(ofRows) ? ofRows : `filtered_results_total{step=${name}}`; // behind a join
       return has(filtered) ? `filters ${rate(filtered, "rows/s")}` : "filters no row";
     }
+    case "union":
+      return `of ${streams.length} streams`;
     case "lookup":
       return `${total(`lookup_pending_rows{relation=${relation}}`, "rows")} wait`;
     case "join":

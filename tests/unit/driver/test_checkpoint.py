@@ -11,12 +11,14 @@ import pytest
 from endmark.driver.checkpoint import claimed, next_batch, pin, settings
 from endmark.errors import ConfigError, MissingPartError
 from endmark.operators.stream_join.presets import Preset
+from endmark.pipeline import Pipeline
 from endmark.pipeline.file import load
 from endmark.pipeline.steps import AsOf, Fate, Park, Parking
 from endmark.pipelines import AUCTION
 from endmark.spark.tables import prepare, targets
 from endmark.types import ColumnType
 from support.steps import with_step
+from support.unions import document, pipeline
 
 SPEC = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"})
 
@@ -165,3 +167,27 @@ def test_tables_of_another_checkpoint_are_refused(tmp_path: Path) -> None:
 
         with pytest.raises(ConfigError, match="results was written from another checkpoint"):
             prepare(tables, other, tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        (["stores", "web"], 'steps.orders.union was ["web", "stores"], is ["stores", "web"]'),
+        (
+            ["web", "stores", "fairs"],
+            'steps.orders.union was ["web", "stores"], is ["web", "stores", "fairs"]',
+        ),
+    ],
+)
+def test_members_of_a_union_are_pinned(tmp_path: Path, members: list[str], said: str) -> None:
+    """Partitions are numbered by them, and all of them close its keys."""
+    pin(tmp_path, settings(pipeline(), 2))
+    changed = document()
+    changed["steps"]["orders"]["union"] = members
+    changed["streams"] |= (
+        {"fairs": changed["streams"]["web"] | {"topic": "fairs"}} if len(members) > 2 else {}
+    )
+
+    with pytest.raises(ConfigError) as caught:
+        pin(tmp_path, settings(Pipeline.model_validate(changed), 2))
+    assert said in str(caught.value)

@@ -28,7 +28,7 @@ TOLD = Description(
     fields={},
     lookups=[],
     join=None,
-    windows=[],
+    windows={},
     states=[],
 )
 

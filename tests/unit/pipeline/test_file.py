@@ -37,7 +37,7 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
 @pytest.mark.parametrize(
     ("path", "value", "says"),
     [
-        ("steps.matched.join", None, "steps.matched: a step has one of lookup, join and aggregate"),
+        ("steps.matched.join", None, "steps.matched: a step has one of lookup, union, join and aggregate"),
         ("steps.matched.joins", "items", "steps.matched.joins: unknown field"),
         ("steps.matched.join", ["items"], "steps.matched.join: Value should have at least 2 items"),
         ("steps.matched.join", ["items", "items"], "steps.matched.join: 'items' stands twice"),
@@ -64,7 +64,7 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
             None,
             "tables.groups.from: 'by_item' is not one of steps or streams: known, matched, items, bids",
         ),
-        ("steps.matched.lookup", {}, "steps.matched: a step has one of lookup, join and aggregate"),
+        ("steps.matched.lookup", {}, "steps.matched: a step has one of lookup, union, join and aggregate"),
         ("steps.matched.on", "price", "steps.matched.on: no column 'price'; there are item_id"),
         ("steps.matched.on", [], "at least 1 item"),
         ("steps.matched.on", ["item_id", "item_id"], "steps.matched.on: 'item_id' stands twice"),

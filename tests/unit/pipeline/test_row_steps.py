@@ -182,7 +182,7 @@ def test_a_derived_key(tmp_path: Path) -> None:
         ),
         (
             {"dear": {"from": "priced"}},
-            "steps.dear: a step has one of lookup, join and aggregate, or where, derive",
+            "steps.dear: a step has one of lookup, union, join and aggregate, or where, derive",
         ),
         (
             {
@@ -190,7 +190,7 @@ def test_a_derived_key(tmp_path: Path) -> None:
                 "dear": {"from": "known", "where": "gross > 100"},
                 "paid": {"join": ["dear", "payments"], "on": "order_id"},
             },
-            "steps.dear.from: known is a lookup; row steps stand before lookups or behind a join",
+            "steps.dear.from: known is a lookup; row steps stand before lookups and unions, or behind a join",
         ),
         (
             {"last": {"from": "by_order", "where": "gross > 100"}},

@@ -47,7 +47,9 @@ def answers(
             continue
         facts = key_facts(join.sides, keys, purges=plan.policy.purge_every is not None)
         for each in facts:
-            each["topic"] = plan.stream(each["stream"]).topic
+            topics = {read.name: read.topic for read in plan.stream(each["stream"]).read}
+            for member in each["members"]:
+                member["topic"] = topics[member["stream"]]
             each["held_rows"] = lookups.held_rows(each["stream"])
         group = None if groups is None else bool(groups.groups.contains(keys)[0])
         yield {

@@ -14,6 +14,7 @@ from endmark.engine.channels import DEAD_LETTER_SCHEMA, VALUE
 from endmark.metrics import Samples, sample
 from endmark.operators.lookup.gate import MISSED, Gate, GatedLookup, side_by_side
 from endmark.operators.stream_batch import StreamBatch
+from endmark.state.segment import int64
 from endmark.stored_text import storable
 
 if TYPE_CHECKING:
@@ -197,8 +198,8 @@ class _Lookup:
 
 def missed_letters(
     stream: StreamPlan, plans: Sequence[LookupPlan], rows: pa.RecordBatch
-) -> Iterator[pa.RecordBatch]:
-    """Make dead letters of rows that lookups have given up.
+) -> Iterator[tuple[StreamPlan, pa.RecordBatch]]:
+    """Make dead letters of rows that lookups have given up, each with the stream that was read.
 
     Args:
         stream: the plan of the rows' stream.
@@ -208,13 +209,15 @@ def missed_letters(
     for place, plan in enumerate(plans):
         mine = rows.filter(pc.equal(rows.column(MISSED), place))
         if plan.fate == "dead_letter" and mine.num_rows:
-            yield _letters(stream, plan.relation, mine)
+            for read, own in stream.by_member(mine):
+                yield read, _letters(read, plan.relation, own)
 
 
 def _letters(stream: StreamPlan, relation: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+    numbers = int64(rows.column(stream.side.partition))
     found = {
         "topic": pa.repeat(pa.scalar(stream.topic), rows.num_rows),
-        "partition": rows.column(stream.side.partition).cast(pa.int32()),
+        "partition": pa.array(stream.member.partitions_of(numbers), pa.int32()),
         "offset": rows.column(stream.side.offset),
         "reason": pa.repeat(pa.scalar(NO_MATCH), rows.num_rows),
         "error": pa.repeat(pa.scalar(storable(f"{relation} has no row of this key")), rows.num_rows),

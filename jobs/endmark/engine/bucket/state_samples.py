@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from endmark.operators.group_by.group_by import ClosingAggregate
+    from endmark.operators.stream_join.members import Member
     from endmark.operators.stream_join.segment_join import SegmentJoin
     from endmark.operators.stream_join.side import SideState
     from endmark.state.segment_list import SegmentList
@@ -54,24 +55,41 @@ def group_samples(groups: ClosingAggregate) -> Counter[str]:
 
 
 def progress_samples(side: SideState) -> Samples:
-    """Return the progress of one side. All buckets return the same, since each knows all partitions."""
-    stream, samples = side.spec.name, Samples()
-    if side.spec.ended:
-        return samples
-    newest = max(side.newest.values(), default=NEVER)
-    for partition in range(side.spec.partitions):
-        labels = {"stream": stream, "partition": str(partition)}
-        if side.idle_partitions.is_idle(partition):
+    """Return the progress of the streams of one side, and that of a union.
+
+    All buckets return the same, since each knows all partitions.
+    """
+    samples = Samples()
+    for member in () if side.spec.ended else side.spec.streams:
+        samples |= _progress_samples(side, member)
+    if side.spec.members:
+        newest = max(side.newest.values(), default=NEVER)
+        samples |= _reached(side.spec.name, side.progress, newest)
+    return samples
+
+
+def _progress_samples(side: SideState, member: Member) -> Samples:
+    samples = Samples()
+    newest = max((time for number, time in side.newest.items() if member.owns(number)), default=NEVER)
+    for number in member.numbers:
+        labels = {"stream": member.stream, "partition": str(member.partition(number))}
+        if side.idle_partitions.is_idle(number):
             samples[sample("idle_partitions", **labels)] = 1
-        elif partition in side.newest:
-            behind = (newest - side.newest[partition]) / _SECOND
+        elif number in side.newest:
+            behind = (newest - side.newest[number]) / _SECOND
             samples[sample("partition_behind_seconds", **labels)] = behind
         else:
             samples[sample("silent_partitions", **labels)] = 1
-    if side.progress != NEVER:
-        samples[sample("progress_event_time_seconds", stream=stream)] = side.progress / _SECOND
-        samples[sample("progress_behind_seconds", stream=stream)] = (newest - side.progress) / _SECOND
-    return samples
+    return samples | _reached(member.stream, side.progress_of(member), newest)
+
+
+def _reached(stream: str, progress: int, newest: int) -> Samples:
+    if progress == NEVER:
+        return {}
+    return {
+        sample("progress_event_time_seconds", stream=stream): progress / _SECOND,
+        sample("progress_behind_seconds", stream=stream): (newest - progress) / _SECOND,
+    }
 
 
 def _state_samples(segments: SegmentList, labels: dict[str, str]) -> dict[str, int]:

@@ -240,8 +240,8 @@ class BucketTask:
             rows = self._join.output.bystanders.get(stream.name)
             if rows is None:
                 continue
-            for letters in missed_letters(stream, self._plan.lookups_of(stream.name), rows):
-                name = sample("dead_letters_total", stream=stream.name, reason=NO_MATCH)
+            for read, letters in missed_letters(stream, self._plan.lookups_of(stream.name), rows):
+                name = sample("dead_letters_total", stream=read.name, reason=NO_MATCH)
                 samples[name] += letters.num_rows
                 yield channels.DEAD_LETTERS, codec.encode(letters)
 
@@ -337,13 +337,14 @@ class BucketTask:
             if deduplication is not None:
                 samples[sample("filtered_rows_total", stream=stream, step=deduplication.step)] += count
         for violation in output.violations:
-            key = sample("violations_total", stream=violation.side, reason=violation.reason)
-            samples[key] += violation.rows.num_rows
-            side = self._plan.stream(violation.side).side
-            if side.partition is not None:  # rows of a frame have no partition
-                for partition, rows in Counter(violation.rows.column(side.partition).to_pylist()).items():
-                    name = "partition_violations_total"
-                    samples[sample(name, stream=violation.side, partition=str(partition))] += rows
+            for read, rows in self._plan.stream(violation.side).by_member(violation.rows):
+                key = sample("violations_total", stream=read.name, reason=violation.reason)
+                samples[key] += rows.num_rows
+                if read.side.partition is None:  # rows of a frame have no partition
+                    continue
+                for number, count in Counter(rows.column(read.side.partition).to_pylist()).items():
+                    at = str(read.member.partition(number))
+                    samples[sample("partition_violations_total", stream=read.name, partition=at)] += count
 
 
 def _join(plan: BucketPlan, store: SegmentStore, restored: bytes | None) -> SegmentJoin:

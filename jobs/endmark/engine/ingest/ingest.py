@@ -58,7 +58,7 @@ class Ingest:
     """
 
     def __init__(self, streams: dict[str, StreamPlan], buckets: Buckets, control: ControlPlan) -> None:
-        self._by_topic = {stream.topic: stream for stream in streams.values()}
+        self._by_topic = {read.topic: read for stream in streams.values() for read in stream.read}
         self._buckets = buckets
         self._control = control
 
@@ -109,7 +109,8 @@ class _Task:
                 if topic == self._control.plan.topic:
                     self._read_control(partition, records)
                 else:
-                    self._read_partition(self._by_topic[topic], partition, records)
+                    stream = self._by_topic[topic]
+                    self._read_partition(stream, stream.member.number(partition), records)
 
     def _read_control(self, partition: int, batch: pa.RecordBatch) -> None:
         rejections, asked = self._control.pack(partition, batch)
@@ -122,6 +123,8 @@ class _Task:
         )
 
     def _read_partition(self, stream: StreamPlan, partition: int, batch: pa.RecordBatch) -> None:
+        """Read records of one partition, given its number in the stream's side."""
+        own = stream.member.partition(partition)
         offsets, timestamps = int64(batch.column("offset")), int64(batch.column("timestamp"))
         if stream.side.idle is not None:
             self._hear(stream, partition, timestamps)
@@ -147,8 +150,8 @@ class _Task:
         self._pack_promises(stream, partition, parsed, offsets)
         for rejection in parsed.rejections:
             self._counts[sample("dead_letters_total", stream=stream.name, reason=rejection.reason)] += 1
-            self._note_unreadable(stream, f"{stream.topic}/{partition}/{offsets[rejection.at]}", rejection)
-        self._pack_dead_letters(stream.topic, partition, parsed.rejections, offsets)
+            self._note_unreadable(stream, f"{stream.topic}/{own}/{offsets[rejection.at]}", rejection)
+        self._pack_dead_letters(stream.topic, own, parsed.rejections, offsets)
 
     def _note_unreadable(self, stream: StreamPlan, at: str, rejection: Rejection) -> None:
         """Count a rejection for the quarantine, and keep the first one of its reason as an example.
@@ -168,7 +171,8 @@ class _Task:
         self._heard[stream.name, partition] = int(both.min()), int(both.max())
 
     def _of_partition(self, name: str, stream: StreamPlan, partition: int, count: int) -> None:
-        self._counts[sample(name, stream=stream.name, partition=str(partition))] += count
+        at = str(stream.member.partition(partition))
+        self._counts[sample(name, stream=stream.name, partition=at)] += count
 
     def _parser(self, stream: StreamPlan) -> Parser:
         if stream.name not in self._parsers:
@@ -253,7 +257,7 @@ class _Task:
             self._set_aside(stream, partition, "late", rows.filter(pa.array(late)))
             rows = rows.filter(pa.array(~late))
         for label, share in self._buckets.by_key(rows, stream.side.key):
-            self.packer.add(label, stream_channel(channels.ROWS, stream.name), share)
+            self.packer.add(label, stream_channel(channels.ROWS, stream.side.name), share)
 
     def _late(self, stream: StreamPlan, partition: int, parsed: Parsed) -> Bools:
         """Return a mask of the rows that are late within the batch; remember the newest event time."""
@@ -284,20 +288,20 @@ class _Task:
         last = self._last.get((stream.name, partition))
         if last is None:
             for label in self._buckets.labels:
-                self.packer.add(label, stream_channel(channels.FIRST, stream.name), rows.slice(0, 1))
+                self.packer.add(label, stream_channel(channels.FIRST, stream.side.name), rows.slice(0, 1))
         found = ended_runs(rows if last is None else codec.concat([last, rows]), key.columns)
         self._pack_keys(stream, channels.ENDED, found)
         self._last[stream.name, partition] = rows.slice(rows.num_rows - 1)
 
     def _pack_keys(self, stream: StreamPlan, channel: str, keys: pa.RecordBatch) -> None:
         for label, share in self._buckets.by_key(keys, stream.side.key.shared):
-            self.packer.add(label, stream_channel(channel, stream.name), share)
+            self.packer.add(label, stream_channel(channel, stream.side.name), share)
 
     def _pack_marks(self, stream: StreamPlan, found: list[tuple[int, Mark]]) -> None:
         if found:
             table = marks_table(found, stream.columns[stream.on[0]].arrow)
             for label in self._buckets.labels:
-                self.packer.add(label, stream_channel(channels.MARKS, stream.name), table)
+                self.packer.add(label, stream_channel(channels.MARKS, stream.side.name), table)
 
     def _pack_promises(self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray) -> None:
         packed = PromisePacker(self.packer, self._buckets, stream)
@@ -339,20 +343,26 @@ class _Task:
             plan = next(stream for stream in self._by_topic.values() if stream.name == name)
             self._pack_keys(plan, channels.LAST, last)
         for topic in self._until.keys() & self._by_topic.keys():
-            stream = self._by_topic[topic].name
-            newest = {str(partition): at for (name, partition), at in self._newest.items() if name == stream}
-            reached = [(partition, mark) for (name, partition), mark in self._marks.items() if name == stream]
-            self._pack_marks(self._by_topic[topic], reached)
+            stream = self._by_topic[topic]
+            newest = {
+                str(partition): at - stream.lag
+                for (name, partition), at in self._newest.items()
+                if name == stream.name
+            }
+            reached = [
+                (partition, mark) for (name, partition), mark in self._marks.items() if name == stream.name
+            ]
+            self._pack_marks(stream, reached)
             for label in self._buckets.labels:
-                self.packer.add_json(label, stream_channel(channels.PROGRESS, stream), newest)
+                self.packer.add_json(label, stream_channel(channels.PROGRESS, stream.side.name), newest)
         for (name, partition), heard in self._heard.items():
             for label in self._buckets.labels:
                 self.packer.add_json(label, stream_channel(channels.HEARD, name), {str(partition): heard})
         if self._until:
             for label in self._buckets.labels:
                 self.packer.add_json(label, channels.READ, {"records": self._records})
-            for stream, failures in self._failures.items():
-                self._counts[sample("closing_failed_rows_total", stream=stream)] += failures.count
+            for name, failures in self._failures.items():
+                self._counts[sample("closing_failed_rows_total", stream=name)] += failures.count
             samples = self._counts | self.profile.take()
             report = {"samples": samples, "offsets": self._until, "turns": self._control.turns}
             report["unreadable"] = self._unreadable
@@ -361,12 +371,13 @@ class _Task:
 
 
 def _event_times(stream: StreamPlan, parsed: Parsed) -> Ints:
-    return int64(parsed.rows.column(stream.side.time.removeprefix(f"{stream.name}_")))
+    return int64(parsed.rows.column(stream.side.time.removeprefix(f"{stream.side.name}_")))
 
 
 def _kept(stream: StreamPlan, partition: int, stepped: SteppedRows, offsets: np.ndarray) -> pa.RecordBatch:
     """Return the rows that row steps keep as `_placed` does, given the offsets of all records."""
-    return _placed(stream, partition, stepped.rows, offsets[stepped.parsed.row_at[stepped.kept]])
+    rows = stepped.rows.select(list(stream.columns))
+    return _placed(stream, partition, rows, offsets[stepped.parsed.row_at[stepped.kept]])
 
 
 def _placed(stream: StreamPlan, partition: int, rows: pa.RecordBatch, offsets: np.ndarray) -> pa.RecordBatch:
@@ -379,7 +390,7 @@ def _placed(stream: StreamPlan, partition: int, rows: pa.RecordBatch, offsets: n
         offsets: their offsets.
     """
     coordinates = [pa.repeat(pa.scalar(partition, pa.int64()), rows.num_rows), pa.array(offsets)]
-    names = [f"{stream.name}_{name}" for name in rows.schema.names]
+    names = [f"{stream.side.name}_{name}" for name in rows.schema.names]
     return pa.record_batch(
         rows.columns + coordinates, names=[*names, stream.side.partition, stream.side.offset]
     )

@@ -58,7 +58,7 @@ class PromisePacker:
         ]
         keys = pa.record_batch(columns, names=[*key.columns, "partition", "offset"])
         for label, share in self._buckets.by_key(keys, key):
-            self._packer.add(label, stream_channel(channel, self._stream.name), share)
+            self._packer.add(label, stream_channel(channel, self._stream.side.name), share)
 
     def promise(self, partition: int, offset: int, promise: Punctuation) -> None:
         """Pack a punctuation of any shape.
@@ -70,14 +70,14 @@ class PromisePacker:
         stream, types = self._stream, self._stream.side.schema
         named = closed_keys(promise, stream.on)
         if named:
-            kinds = pa.schema([(name, types.field(f"{stream.name}_{name}").type) for name in stream.on])
+            kinds = pa.schema([(name, types.field(f"{stream.side.name}_{name}").type) for name in stream.on])
             keys = pa.RecordBatch.from_pylist(named, kinds)
             self.named_keys(partition, keys, np.full(len(named), offset, np.int64))
             return
-        patterns = {f"{stream.name}_{name}": pattern for name, pattern in promise.patterns}
+        patterns = {f"{stream.side.name}_{name}": pattern for name, pattern in promise.patterns}
         written = stream.side.codec.write(Punctuation.of(stream.name, patterns, Origin(partition, offset)))
         for label in self._buckets.labels:
-            self._packer.add_json(label, stream_channel(channels.PROMISES, stream.name), written)
+            self._packer.add_json(label, stream_channel(channels.PROMISES, stream.side.name), written)
 
     def of_rows(
         self, partition: int, rows: pa.RecordBatch, offsets: Ints, rule: ClosingPlan, failures: Failures

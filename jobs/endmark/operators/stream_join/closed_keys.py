@@ -1,7 +1,8 @@
 """Closed keys: the keys that a side's punctuations name one by one.
 
 If a key lives in one partition, the first punctuation that names it closes it. Otherwise a key is closed once
-every partition has promised it, by its name or by a pattern.
+every partition has promised it, by its name or by a pattern. A union closes a key once each of its members
+has closed it in one of these ways.
 
 Of the last thousand records of a partition, it is known which of them closed which key. Keys that were closed
 before are only known to be closed, and by what: a row or a punctuation. So they fit in ranges.
@@ -22,9 +23,10 @@ from endmark.state.segment import int64
 from endmark.state.segment_list import SegmentList, kill
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from endmark.operators.stream_join.key_promises import KeyPromises
+    from endmark.operators.stream_join.members import Member
     from endmark.state.keys import KeySpec
     from endmark.state.search import Bools, Ints
     from endmark.state.store import SegmentStore
@@ -60,7 +62,7 @@ class ClosedKeys:
         store: keeps the entries.
         key: the key by the names that both sides share.
         key_promises: the key promises of the same side.
-        needed: the number of partitions that must have promised a key before it is closed.
+        members: the streams of the side, each of which must have closed a key before it is closed.
         buckets: the number of buckets that share the keys.
         by_rows: whether rows close keys, too. Entries then have the column `by_row`: 1 if a row closed the
             key, else 0.
@@ -72,7 +74,7 @@ class ClosedKeys:
         store: SegmentStore,
         key: KeySpec,
         key_promises: KeyPromises,
-        needed: int,
+        members: Sequence[Member],
         *,
         buckets: int = 1,
         by_rows: bool = False,
@@ -80,11 +82,12 @@ class ClosedKeys:
     ) -> None:
         self._key = key
         self._key_promises = key_promises
-        self._needed = needed
+        self._members = members
         self._by_rows = by_rows
         self._placed = placed
-        # A scattered key may be closed by a row in one partition and by a punctuation in another one.
-        self._in_ranges = needed == 1 or not by_rows
+        # A key may be closed by a row in one partition and by a punctuation in another one, unless it lives
+        # in one.
+        self._in_ranges = not by_rows or [member.keyed for member in members] == [True]
         self.recent = SegmentList(store, key)
         self.ranges = ClosedRanges(store, key, buckets, by_rows=by_rows)
         self.promised = SegmentList(store, key)
@@ -131,7 +134,7 @@ class ClosedKeys:
         keys = self._key.distinct(codec.concat([batch.select(self._key.stored) for batch in candidates]))
         found = self._key.keys(keys)
         known = self.contain(found) | self._key_promises.contain(found)
-        complete = self._count(found, entries) >= self._needed
+        complete = self._complete(found, entries)
         newly_closed = keys.filter(pa.array(complete & ~known))
         self._keep(entries, keys.filter(pa.array(known)), newly_closed)
         return newly_closed if newly_closed.num_rows else None
@@ -248,14 +251,23 @@ class ClosedKeys:
             for i, j in keys.pairs(self._key.keys(batch)):
                 yield batch, i, j
 
-    def _count(self, keys: Keys, entries: pa.RecordBatch | None) -> Ints:
-        """Count the partitions that have promised each key, by its name or by a pattern."""
-        promised = self._key_promises.count(keys)
-        for batch, i, j in self._find(keys, entries, self.promised):
-            named = Keys(keys.codes[i], tuple(column.take(pa.array(i)) for column in keys.columns))
-            partitions = int64(batch.column("partition"))[j]
-            np.add.at(promised, i, ~self._key_promises.promised_by(named, partitions))
-        return promised
+    def _complete(self, keys: Keys, entries: pa.RecordBatch | None) -> Bools:
+        """Return a mask of the keys that all members have closed, by name or by a pattern."""
+        found = [
+            (i, int64(batch.column("partition"))[j])
+            for batch, i, j in self._find(keys, entries, self.promised)
+        ]
+        complete = np.ones(len(keys), bool)
+        for member in self._members:
+            named, promised = np.zeros(len(keys), bool), self._key_promises.count(keys, member.numbers)
+            for i, partitions in found:
+                own = member.has(partitions)
+                at = i[own]
+                named[at] = True
+                by_name = Keys(keys.codes[at], tuple(column.take(pa.array(at)) for column in keys.columns))
+                np.add.at(promised, at, ~self._key_promises.promised_by(by_name, partitions[own]))
+            complete &= (named & member.keyed) | (promised >= member.partitions)
+        return complete
 
     def _keep(
         self, entries: pa.RecordBatch | None, known: pa.RecordBatch, newly_closed: pa.RecordBatch

@@ -26,6 +26,8 @@ Facts = dict[str, Any]
 def key_facts(sides: Sequence[SideState], keys: Keys, *, purges: bool) -> list[Facts]:
     """Return the facts about a key for each side that has not ended, ready for JSON. Times are in µs.
 
+    The side of a union has several members, and numbers their partitions in turn.
+
     Args:
         sides: all sides of the join.
         keys: the one key.
@@ -48,8 +50,10 @@ def _facts(side: SideState, sides: Sequence[SideState], keys: Keys, *, purges: b
         "newest": newest,
         "places": _places(side, rows),
         "preserved": side.preserved,
-        "partitions": spec.partitions,
-        "keyed": spec.keyed,
+        "members": [
+            {"stream": member.stream, "keyed": member.keyed, "numbers": list(member.numbers)}
+            for member in spec.streams
+        ],
         "closes": bool(spec.punctuated_on or spec.ordered or spec.unique or spec.clustered),
         "closed": bool(side.has_closed(keys)[0]),
         "named": sorted([partition, offset] for partition, offset in named),
@@ -63,8 +67,8 @@ def _places(side: SideState, rows: Sequence[SegmentRows]) -> list[list[int]]:
     """Return partition and offset of the first row; none if rows have no place."""
     if not rows or side.spec.partition is None:
         return []
-    place = side.spec.place(rows[0].batch.slice(0, 1), 0)
-    return [[place["partition"], place["offset"]]]
+    first, partition, offset = rows[0].batch.slice(0, 1), side.spec.partition, str(side.spec.offset)
+    return [[first.column(partition)[0].as_py(), first.column(offset)[0].as_py()]]
 
 
 def _waits_for(
@@ -83,7 +87,7 @@ def _waits_for(
 
 def _progress(side: SideState) -> Facts:
     """Return the progress of a side, and the partitions that hold it back."""
-    partitions = range(side.spec.partitions)
+    partitions = sorted(side.spec.numbers)
     idle = [at for at in partitions if side.idle_partitions.is_idle(at)]
     silent = [at for at in partitions if at not in side.newest and at not in idle]
     waited_for = {at: time for at, time in side.newest.items() if at not in idle}

@@ -28,7 +28,7 @@ from endmark.punctuation.ranges import Ranges
 from endmark.punctuation.wire_json import pattern_from_json, pattern_to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -280,11 +280,17 @@ class KeyPromises:
         everywhere: Bools = self.count(keys) == len(self._by_partition)
         return everywhere
 
-    def count(self, keys: Keys) -> Ints:
-        """Count the partitions that have promised each key."""
+    def count(self, keys: Keys, among: Container[int] | None = None) -> Ints:
+        """Count the partitions that have promised each key.
+
+        Args:
+            keys: the keys.
+            among: the partitions that count; `None`: all of them.
+        """
         found = np.zeros(len(keys), np.int64)
-        for key_set in self._by_partition.values():
-            found += key_set.match(keys)
+        for partition, key_set in self._by_partition.items():
+            if among is None or partition in among:
+                found += key_set.match(keys)
         return found
 
     def places(self, keys: Keys) -> dict[int, int]:

@@ -15,6 +15,7 @@ from endmark.operators.stream_join.first_rows import FirstRows
 from endmark.operators.stream_join.idle_partitions import IdlePartitions
 from endmark.operators.stream_join.key_promises import KeyPromises
 from endmark.operators.stream_join.key_runs import KeyRuns
+from endmark.operators.stream_join.members import Member
 from endmark.operators.stream_join.order import Order
 from endmark.operators.stream_join.promises import Promises
 from endmark.state import codec
@@ -66,10 +67,11 @@ class SideSpec:
         lateness: microseconds by which a row may be older than the newest one of its partition.
         ahead: microseconds by which the event time of a row may be after its record's timestamp in Kafka;
             `None`: any number.
-        partitions: the number of partitions of the stream.
+        members: the streams of a union; empty for any other side, which has its own partitions.
+        partitions: the number of partitions of the stream, or of all members.
         punctuated_on: the columns that its punctuations may restrict.
         keyed: each key lives in one partition, so one promise that names a key closes it. If false, every
-            partition must have promised a key.
+            partition must have promised a key. Each member of a union says so by itself.
         ordered: the direction in which the key's one column goes in each partition; `None`: any order.
         unique: no partition has two rows of one key.
         idle: microseconds of silence after which a partition does not hold back progress; `None`: it always
@@ -100,6 +102,17 @@ class SideSpec:
     forget_after: int | None = None
     ended: bool = False
     deduplication: Deduplication | None = None
+    members: tuple[Member, ...] = ()
+
+    @property
+    def streams(self) -> tuple[Member, ...]:
+        """The members, or the side itself as its only one."""
+        return self.members or (Member(self.name, self.partitions, self.keyed),)
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """The numbers of all partitions."""
+        return frozenset(number for member in self.streams for number in member.numbers)
 
     @property
     def shown(self) -> pa.Schema:
@@ -159,12 +172,11 @@ class SideState:
             (name,), (kind,) = self.key.columns, types
             self.order = Order(spec.name, name, kind, descending=spec.ordered == "descending")
             self.key_promises = KeyPromises(spec.name, self.key, types, spec.partitions)
-        needed = 1 if spec.keyed else spec.partitions
         self.closed_keys = ClosedKeys(
             store,
             self.key,
             self.key_promises,
-            needed,
+            spec.streams,
             buckets=buckets,
             by_rows=spec.unique or spec.clustered,
             placed=spec.offset is not None,
@@ -202,10 +214,14 @@ class SideState:
         It is `NEVER` while a partition that is not idle has had no row. If an idle partition comes back,
         progress does not go back.
         """
-        return max(self._reached, self._common())
+        return max(self._reached, self._common({*self.spec.numbers, *self.newest}))
 
-    def _common(self) -> int:
-        known = {*range(self.spec.partitions), *self.newest}
+    def progress_of(self, member: Member) -> int:
+        """Return the progress (µs) of one stream of the side; that of a union is the least one."""
+        return max(self._reached, self._common({*member.numbers, *filter(member.owns, self.newest)}))
+
+    def _common(self, known: set[int]) -> int:
+        """Return the event time (µs) that all of some partitions have reached, unless they are idle."""
         waited_for = [partition for partition in known if not self.idle_partitions.is_idle(partition)]
         if not all(partition in self.newest for partition in waited_for):
             return NEVER
@@ -276,7 +292,7 @@ class SideState:
         Args:
             progress: the least progress of all sides, in microseconds. `NEVER` forgets nothing.
         """
-        if self.spec.forget_after is None or not all(p in self.newest for p in range(self.spec.partitions)):
+        if self.spec.forget_after is None or not self.spec.numbers <= self.newest.keys():
             return
         reached = min(progress, min(self.newest.values()) - self.spec.lateness)
         if reached != NEVER:

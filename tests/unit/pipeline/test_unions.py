@@ -1,0 +1,166 @@
+"""Unions in a pipeline file: their columns and bounds, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from endmark.errors import ConfigError
+from endmark.pipeline import Pipeline
+from endmark.pipeline.boundedness import require_bounded, states
+from endmark.pipeline.picture import drawn
+from endmark.planning.join_forecast import is_predictable
+from support.unions import COLUMNS, document, pipeline
+
+
+def stepped(changes: dict[str, Any], **steps: Any) -> Pipeline:
+    """The pipeline with changed streams, and further or changed steps."""
+    found = document(**changes)
+    return Pipeline.model_validate(found | {"steps": found["steps"] | steps})
+
+
+def test_a_union_is_one_stream() -> None:
+    found = pipeline()
+    assert found.sides == found.shown == ("orders", "payments")
+    assert list(found.read_streams) == ["web", "stores", "payments"]
+    assert list(found.result_columns())[:3] == ["orders_order_id", "orders_total", "orders_moment"]
+    assert found.stage_of("web").inputs == found.stage_of("orders").inputs == ("orders", "payments")
+    assert found.result_column("orders.total") == "orders_total"
+    assert not is_predictable(found)
+
+
+def test_row_steps_bring_members_to_the_same_columns() -> None:
+    """A column may be null if it may be so in one member, and derived ones may always be."""
+    web = {"columns": {"moment": "timestamp", "order_id": "long", "cents": "long", "agent": "string?"}}
+    found = stepped(
+        {"web": web},
+        priced={"from": "web", "derive": {"total": "cents // 100"}, "drop": ["cents", "agent"]},
+        orders={"union": ["stores", "priced"]},
+    )
+    assert {name: str(kind) for name, kind in found.stream_columns("orders").items()} == {
+        "order_id": "long",
+        "total": "long?",
+        "moment": "timestamp",
+    }
+
+
+def test_all_members_must_close_keys_to_bound_state() -> None:
+    require_bounded(pipeline())
+    assert "by orders' punctuations on order_id" in str(states(pipeline())[1])
+    with pytest.raises(ConfigError) as caught:
+        require_bounded(pipeline(stores={"punctuated_on": []}))
+    assert "stores has no punctuations" in str(caught.value)
+    assert "declare streams.stores.punctuated_on: [order_id]" in str(caught.value)
+
+
+def test_members_may_close_keys_in_different_ways() -> None:
+    rule = {"punctuated_on": [], "closes": {"on": "order_id", "when": "total = 0"}}
+    found = states(pipeline(stores=rule))
+    assert "orders' punctuations and closing rule on order_id" in str(found[1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "steps", "says"),
+    [
+        ({}, {"orders": {"union": ["web"]}}, "at least 2 items"),
+        ({}, {"orders": {"union": ["web", "shops"]}}, "steps.orders.union: 'shops' is not one of streams"),
+        ({}, {"orders": {"union": ["web", "web"]}}, "'web' stands twice"),
+        (
+            {},
+            {"paid": {"join": ["orders", "web", "payments"], "on": "order_id"}},
+            "steps.paid: 'web' goes to step orders already",
+        ),
+        (
+            {"web": {"columns": COLUMNS | {"agent": "string"}}},
+            {},
+            "steps.orders.union: web has column 'agent', which stores has not; derive it in a row step",
+        ),
+        (
+            {"stores": {"columns": COLUMNS | {"agent": "string"}}},
+            {},
+            "steps.orders.union: stores has column 'agent', which web has not",
+        ),
+        (
+            {"stores": {"columns": COLUMNS | {"total": "double"}}},
+            {},
+            "steps.orders.union: column 'total' is long in web, but double in stores; cast it",
+        ),
+        (
+            {
+                "web": {"columns": COLUMNS | {"sent": "timestamp"}},
+                "stores": {
+                    "columns": COLUMNS | {"sent": "timestamp"},
+                    "event_time": {"column": "sent", "ahead": None},
+                },
+            },
+            {},
+            "steps.orders.union: the event time is 'moment' in web, but 'sent' in stores",
+        ),
+        (
+            {"stores": {"unique": "order_id"}},
+            {},
+            "streams.stores.unique: orders has the partitions of web, too",
+        ),
+        (
+            {"stores": {"event_time": {"column": "moment", "idle": "5s"}}},
+            {},
+            "streams.stores.event_time.idle: the progress of orders waits for all members",
+        ),
+        (
+            {"stores": {"forget_keys_after": "5s"}},
+            {},
+            "streams.stores.forget_keys_after: orders closes a key once all members have closed it",
+        ),
+        (
+            {},
+            {
+                "once": {"from": "web", "deduplicate": {"by": "order_id"}},
+                "orders": {"union": ["once", "stores"]},
+            },
+            "steps.once.deduplicate: rows are deduplicated where they are joined",
+        ),
+        (
+            {},
+            {
+                "all": {"union": ["web", "stores"]},
+                "orders": {"union": ["all", "payments"]},
+                "paid": {"from": "orders", "aggregate": {"by": "order_id", "measures": {"rows": "count"}}},
+                "by_order": None,
+            },
+            "a union takes rows of streams and of row steps; name the members of all here",
+        ),
+    ],
+)
+def test_what_is_no_union_is_refused(changes: Any, steps: Any, says: str) -> None:
+    """The error names the step or the stream, and what to do."""
+    found = document(**changes)
+    chosen = {name: step for name, step in (found["steps"] | steps).items() if step is not None}
+    tables = {name: table for name, table in found["tables"].items() if name in chosen}
+    with pytest.raises((ValidationError, ConfigError)) as caught:
+        Pipeline.model_validate(found | {"steps": chosen, "tables": tables})
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({"from": "web"}, "rows of web go on as rows of the union orders; name orders here"),
+        (
+            {"from": "orders", "mode": "upsert", "key": "order_id"},
+            "a key of an upserted table lives in one partition, and orders has those of several topics",
+        ),
+    ],
+)
+def test_tables_of_members_are_refused(table: dict[str, Any], says: str) -> None:
+    found = document()
+    with pytest.raises(ValidationError, match=says):
+        Pipeline.model_validate(found | {"tables": found["tables"] | {"more": table}})
+    Pipeline.model_validate(found | {"tables": found["tables"] | {"more": {"from": "orders"}}})
+
+
+def test_a_union_is_drawn() -> None:
+    lines = drawn(pipeline()).splitlines()
+    assert '  step_orders["orders<br>union"]' in lines
+    assert {"  stream_web --> step_orders", "  stream_stores --> step_orders"} <= set(lines)
