@@ -1,4 +1,4 @@
-"""Access control of the sidecar: bearer tokens that may read, or read and write."""
+"""Access control of the sidecar: bearer tokens that may read, or read and write, all pipelines or some."""
 
 from __future__ import annotations
 
@@ -23,19 +23,24 @@ _LOG = logging.getLogger(__name__)
 _ADDRESSES = 1_000  # the most addresses whose failures are remembered
 _WAITING = 50  # refusals delayed at a time; each holds one of the sidecar's connections
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 4.0  # seconds
-CALLER = "caller"  # key in a request's state: the name of its token, for requests that write
+# Keys in a request's state: the name of its token, for requests that write; and the pipelines that it may
+# see, or `None` if it may see all.
+CALLER, VISIBLE = "caller", "visible"
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _FORM = (
-    "write NAME:read:TOKEN or NAME:write:TOKEN; a TOKEN has 16 letters or more, without blanks and colons; "
-    "if it is to expire, write its last day before it, as in NAME:write:2027-12-31:TOKEN"
+    "write NAME:read:TOKEN or NAME:write:TOKEN; a TOKEN has 16 letters or more, without blanks, colons and "
+    "commas; if it is to expire, write its last day before it, as in NAME:write:2027-12-31:TOKEN; if it is "
+    "for some pipelines only, write their names with + between, as in NAME:write@orders+sales:TOKEN"
 )
 _TOKEN = re.compile(
-    r"(?P<name>[A-Za-z0-9._-]{1,60}):(?P<role>read|write):"
+    r"(?P<name>[A-Za-z0-9._-]{1,60}):(?P<role>read|write)"
+    r"(?:@(?P<pipelines>[A-Za-z][A-Za-z0-9_]*(?:\+[A-Za-z][A-Za-z0-9_]*)*))?:"
     r"(?:(?P<until>[0-9]{4}-[0-9]{2}-[0-9]{2}):)?(?P<secret>[!-9;-~]{16,200})"
 )
-# These paths need no token, since they show nothing of the pipeline: the view's own files, the OpenAPI
-# document and the liveness probe.
-_OPEN_TO_ALL = re.compile(r"/|/static/.*|/openapi\.json|/healthz")
+# These paths need no token, since they show nothing of a pipeline: the views' own files, the OpenAPI document
+# and the liveness probe.
+_OPEN_TO_ALL = re.compile(r"/|/pipelines/[^/]*/?|/static/.*|/openapi\.json|/healthz")
+_OF_PIPELINE = re.compile(r"/(?:api/pipelines|readyz)/([^/]+)")
 
 
 @dataclass(frozen=True)
@@ -47,19 +52,22 @@ class Token:
         may_write: whether requests that do more than read are allowed.
         digest: SHA-256 of the secret.
         until: the last day, in UTC, on which the token is good; `None`: it does not expire.
+        pipelines: the names of the pipelines that it is for; `None`: all.
     """
 
     name: str
     may_write: bool
     digest: bytes
     until: date | None = None
+    pipelines: frozenset[str] | None = None
 
 
 def parse_tokens(text: str, where: str) -> tuple[Token, ...]:
     """Parse tokens that stand on lines of their own or between commas; lines that begin with # are skipped.
 
     Args:
-        text: the tokens, each `NAME:ROLE:SECRET` or `NAME:ROLE:LAST_DAY:SECRET`.
+        text: the tokens, each `NAME:ROLE:SECRET` or `NAME:ROLE:LAST_DAY:SECRET`. A role may be limited to
+            pipelines, as in `write@orders+sales`.
         where: the origin of the text, for messages.
 
     Raises:
@@ -78,7 +86,9 @@ def parse_tokens(text: str, where: str) -> tuple[Token, ...]:
             raise ConfigError(f"{where}: token {number} is malformed; {_FORM}")
         if found["name"] in [token.name for token in tokens]:
             raise ConfigError(f"{where}: {found['name']} has two tokens; give each a name of its own")
-        tokens.append(Token(found["name"], found["role"] == "write", _digest(found["secret"]), until))
+        pipelines = frozenset(found["pipelines"].split("+")) if found["pipelines"] else None
+        may_write = found["role"] == "write"
+        tokens.append(Token(found["name"], may_write, _digest(found["secret"]), until, pipelines))
     return tuple(tokens)
 
 
@@ -144,7 +154,9 @@ class Guard:
 
     A request whose method does more than read needs a token that may write. Reads are open to all while every
     token may write. A single token that may only read, even an expired one, makes all reads need a token.
-    Paths that show nothing of the pipeline, such as `/healthz`, never need a token.
+    Paths that show nothing of a pipeline, such as `/healthz`, never need a token. A token that is limited to
+    pipelines is refused on the paths of others. Routes that show all pipelines leave out those that `VISIBLE`
+    does not name.
 
     Args:
         app: the application behind the middleware.
@@ -181,9 +193,9 @@ class Guard:
         if caller.until is not None and datetime.now(UTC).date() > caller.until:
             await self._fail(scope, "expired", f" ({caller.name})")
             return _refused(401, f"token {caller.name} was good until {caller.until}; ask for a new one")
-        if not reads and not caller.may_write:
-            return _refused(403, f"token {caller.name} may read only; use one that may write")
-        scope.setdefault("state", {})[CALLER] = caller.name
+        if (reason := _why_not(caller, scope["path"], reads)) is not None:
+            return _refused(403, f"token {caller.name} {reason}")
+        scope.setdefault("state", {}).update({CALLER: caller.name, VISIBLE: caller.pipelines})
         return None
 
     async def _fail(self, scope: Scope, reason: str, which: str = "") -> None:
@@ -197,6 +209,16 @@ class Guard:
         # Every token is compared, so that the time does not show which one is nearly right.
         found = [token for token in self._tokens if hmac.compare_digest(token.digest, digest)]
         return found[0] if found and scheme.lower() == "bearer" else None
+
+
+def _why_not(caller: Token, path: str, reads: bool) -> str | None:
+    """Return why a known caller may not have a path; `None` if it may."""
+    if not reads and not caller.may_write:
+        return "may read only; use one that may write"
+    wanted = _OF_PIPELINE.match(path)
+    if caller.pipelines is not None and wanted is not None and wanted[1] not in caller.pipelines:
+        return "is not for this pipeline; use one that is"
+    return None
 
 
 def _refused(status: int, detail: str) -> JSONResponse:

@@ -15,7 +15,8 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from endmark.errors import MissingPartError
 from endmark_ops.access import FailedLogins, Guard
-from endmark_ops.feed import Feed
+from endmark_ops.durations import Durations
+from endmark_ops.feed import Feed, Feeds
 from endmark_ops.health import STALE_SECONDS
 from endmark_ops.lag import TopicEnds
 from endmark_ops.limits import STREAM_SECONDS, Limits
@@ -30,6 +31,7 @@ from endmark_ops.routes import (
     healthz,
     knobs,
     metrics,
+    pipelines,
     readyz,
     status,
     what_ifs,
@@ -41,15 +43,17 @@ from endmark_ops.routes import (
 from endmark_ops.routes.dependencies import Refusal
 from endmark_ops.security import HEADERS, TRUSTED_HOSTS, SecurityHeaders
 from endmark_ops.shared_answers import SharedAnswers
-from endmark_ops.source import OpsSource, UnreadableError
+from endmark_ops.source import OpsReader, UnreadableError
+from endmark_ops.sources import Sources
 
 STATIC = Path(__file__).parent / "static"
 SHARED_SECONDS = 0.5  # most batches take longer, and nobody notices an age of half a second
 # Every client asks for these again and again, so clients share the answers.
-_SHARED = ("/metrics", "/api/status", "/api/batches", "/api/pipeline", "/api/forecasts", "/api/what-ifs")
+_SHARED = ("/metrics", "/api/pipelines(/[^/]+(/(status|batches|forecasts|what-ifs))?)?")
 _PROBES = (healthz, readyz, metrics)
 _ROUTES = (
     *_PROBES,
+    pipelines,
     status,
     batches,
     events,
@@ -65,21 +69,19 @@ _ROUTES = (
 
 def create_app(
     ops_url: str,
-    pipeline: str,
     stale_seconds: float = STALE_SECONDS,
     known_as: Sequence[str] = (),
     reach: Reach = Reach(),  # noqa: B008  # frozen
     shared_seconds: float = SHARED_SECONDS,
     stream_seconds: float = STREAM_SECONDS,
 ) -> FastAPI:
-    """Build the sidecar's application for one pipeline.
+    """Build the sidecar's application for all pipelines of an ops database.
 
     The ops database need not be reachable yet. Until it is, routes that read it answer 503, and streams of
     events say what the problem is.
 
     Args:
         ops_url: SQLAlchemy URL of the ops database.
-        pipeline: the pipeline's name.
         stale_seconds: age of the last batch, in seconds, above which a running job counts as stale.
         known_as: host names that requests may be addressed to, besides those of loopback.
         reach: the tokens that callers have, and the broker and tables that the sidecar may use.
@@ -91,14 +93,15 @@ def create_app(
         ConfigError: SQLAlchemy does not know `ops_url`, or its driver is not installed.
     """
     ends = None if reach.bootstrap is None else TopicEnds(reach.bootstrap)
-    source = OpsSource(ops_url, pipeline) if ends is None else OpsSource(ops_url, pipeline, ends.latest)
-    feed = Feed(source, stale_seconds, shared_seconds, stream_seconds)
+    reader = OpsReader(ops_url)
+    sources = Sources(reader) if ends is None else Sources(reader, ends.latest)
+    feeds = Feeds(lambda name: Feed(sources.of(name), stale_seconds, shared_seconds, stream_seconds))
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         yield
-        feed.close()
-        source.close()
+        feeds.close()
+        reader.close()
         if ends is not None:
             ends.close()
 
@@ -106,8 +109,9 @@ def create_app(
     app = FastAPI(
         title="endmark ops", version=version("endmark"), docs_url=None, redoc_url=None, lifespan=lifespan
     )
-    app.state.source = source
-    app.state.feed = feed
+    app.state.sources = sources
+    app.state.feeds = feeds
+    app.state.durations = Durations()
     app.state.stale_seconds = stale_seconds
     app.state.reach = reach
     app.openapi = lambda: document(app)  # type: ignore[method-assign]  # the way FastAPI's manual does it

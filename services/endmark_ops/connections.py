@@ -99,7 +99,7 @@ class Connection(H11Protocol):
             return HEAD_SECONDS
         if self._waits is _Waits.BODY:
             return BODY_SECONDS
-        return SENT_SECONDS + (STREAM_SECONDS if self.scope["path"] in STREAMS else 0.0)
+        return SENT_SECONDS + (STREAM_SECONDS if STREAMS.fullmatch(self.scope["path"]) else 0.0)
 
     def _late(self) -> None:
         # A complete answer may still be on its way to a slow client.

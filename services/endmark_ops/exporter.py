@@ -1,86 +1,105 @@
-"""Collectors for Prometheus: the latest totals of the ops database as `endmark_<name>`, and failed logins."""
+"""Collectors for Prometheus: the latest totals of all pipelines as `endmark_<name>`, and failed logins."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from endmark.metrics import CATALOGUE, Samples
+from endmark.metrics import CATALOGUE
 from endmark_ops.access import FailedLogins
+from endmark_ops.durations import Durations, Histogram
 from endmark_ops.health import is_lost
-from endmark_ops.source import OpsSource, Snapshot
+from endmark_ops.source import Snapshot
+from endmark_ops.sources import Sources
 from endmark_ops.totals import by_name
+
+_OWN = {
+    "endmark_run_up": "1 while the latest run is running and its driver gives signs of life.",
+    "endmark_sign_of_life_age_seconds": "Seconds since the driver of the latest run gave a sign of life.",
+    "endmark_last_batch_age_seconds": "Seconds since the last batch was committed, or since the run started "
+    "if there is none.",
+    "endmark_lag_known": "1 while it is known how many records wait in Kafka; else 0, and the number is left "
+    "out.",
+    "endmark_lag_records": "Records in Kafka that no batch has read yet.",
+    "endmark_topic_records_total": "Records that a stream's topic has had.",
+}
 
 
 class OpsCollector(Collector):
     """A Prometheus collector that reads the ops database at every scrape.
 
-    Its series carry the label `pipeline` besides their own labels.
+    All series carry the label `pipeline` besides their own labels.
 
     Raises:
         UnreadableError: `collect` cannot read the database. The scrape fails, so that no old value passes for
             a current one.
     """
 
-    def __init__(self, source: OpsSource) -> None:
-        self._source = source
+    def __init__(self, sources: Sources, durations: Durations) -> None:
+        self._sources = sources
+        self._durations = durations
 
     def collect(self) -> Iterable[Metric]:
-        snapshot = self._source.snapshot()
-        run = snapshot.run
-        yield self._gauge(
-            "endmark_run_up",
-            "1 while the latest run is running and its driver gives signs of life.",
-            1.0 if run is not None and run.state == "running" and not is_lost(snapshot) else 0.0,
-        )
-        if snapshot.sign_of_life_age is not None:
-            yield self._gauge(
-                "endmark_sign_of_life_age_seconds",
-                "Seconds since the driver of the latest run gave a sign of life.",
-                snapshot.sign_of_life_age,
-            )
-        if (waited := _without_batch(snapshot)) is not None:
-            yield self._gauge(
-                "endmark_last_batch_age_seconds",
-                "Seconds since the last batch was committed, or since the run started if there is none.",
-                waited,
-            )
-        yield from self._kafka(snapshot)
-        if snapshot.batch is not None:
-            yield from self._totals(snapshot.batch.totals)
+        families, durations = _Families(), {}
+        for source in self._sources:
+            snapshot = source.snapshot()
+            durations[source.pipeline] = self._durations.of(source, snapshot.batch)
+            _add(families, source.pipeline, snapshot)
+        return [*families.in_order(), *_histograms(durations)]
 
-    def _kafka(self, snapshot: Snapshot) -> Iterator[Metric]:
-        known = snapshot.lag is not None
-        text = "1 while it is known how many records wait in Kafka; else 0, and the number is left out."
-        yield self._gauge("endmark_lag_known", text, float(known))
-        if snapshot.lag is None or snapshot.ends is None:
-            return
-        labels = ["pipeline", "topic"]
-        waiting = GaugeMetricFamily(
-            "endmark_lag_records", "Records in Kafka that no batch has read yet.", labels=labels
-        )
-        had = CounterMetricFamily(
-            "endmark_topic_records_total", "Records that a stream's topic has had.", labels=labels
-        )
-        for family, counts in ((waiting, snapshot.lag), (had, snapshot.ends)):
-            for topic, count in counts.items():
-                family.add_metric([self._source.pipeline, topic], count)
-            yield family
 
-    def _totals(self, totals: Samples) -> Iterator[Metric]:
-        for name, samples in by_name(totals).items():
+class _Families:
+    """The metrics of one scrape by name. Prometheus wants all series of a metric together."""
+
+    def __init__(self) -> None:
+        self._families: dict[str, Metric] = {}
+
+    def in_order(self) -> list[Metric]:
+        """Return the sidecar's own metrics, then those of the jobs in the order of the catalogue."""
+        place = {f"endmark_{name}": number for number, name in enumerate(CATALOGUE, len(_OWN))}
+        place |= {name: number for number, name in enumerate(_OWN)}
+        names = sorted(self._families, key=lambda name: place.get(name, len(place)))
+        return [self._families[name] for name in names]
+
+    def add(self, name: str, labels: Mapping[str, str], value: float) -> None:
+        family = self._families.get(name)
+        if family is None:
             kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            family = kind(f"endmark_{name}", CATALOGUE.get(name, ""))
-            for labels, value in samples:
-                family.add_sample(f"endmark_{name}", labels | {"pipeline": self._source.pipeline}, value)
-            yield family
+            text = _OWN.get(name, CATALOGUE.get(name.removeprefix("endmark_"), ""))
+            family = self._families[name] = kind(name, text)
+        family.add_sample(name, dict(labels), value)
 
-    def _gauge(self, name: str, text: str, value: float) -> Metric:
-        family = GaugeMetricFamily(name, text, labels=["pipeline"])
-        family.add_metric([self._source.pipeline], value)
-        return family
+
+def _histograms(durations: Mapping[str, Histogram]) -> list[Metric]:
+    if not durations:
+        return []
+    text = "Wall-clock seconds of batches that the sidecar has seen, by pipeline."
+    family = HistogramMetricFamily("endmark_batch_duration_seconds", text, labels=["pipeline"])
+    for pipeline, found in durations.items():
+        family.add_metric([pipeline], found.cumulative(), found.seconds)
+    return [family]
+
+
+def _add(families: _Families, pipeline: str, snapshot: Snapshot) -> None:
+    own = {"pipeline": pipeline}
+    run = snapshot.run
+    up = run is not None and run.state == "running" and not is_lost(snapshot)
+    families.add("endmark_run_up", own, float(up))
+    if snapshot.sign_of_life_age is not None:
+        families.add("endmark_sign_of_life_age_seconds", own, snapshot.sign_of_life_age)
+    if (waited := _without_batch(snapshot)) is not None:
+        families.add("endmark_last_batch_age_seconds", own, waited)
+    families.add("endmark_lag_known", own, float(snapshot.lag is not None))
+    for topic, count in (snapshot.lag or {}).items():
+        families.add("endmark_lag_records", own | {"topic": topic}, count)
+    for topic, count in (snapshot.ends or {}).items():
+        families.add("endmark_topic_records_total", own | {"topic": topic}, count)
+    if snapshot.batch is not None:
+        for name, samples in by_name(snapshot.batch.totals).items():
+            for labels, value in samples:
+                families.add(f"endmark_{name}", labels | own, value)
 
 
 def _without_batch(snapshot: Snapshot) -> float | None:
@@ -96,16 +115,15 @@ def _without_batch(snapshot: Snapshot) -> float | None:
 class LoginCollector(Collector):
     """A Prometheus collector of the sidecar's failed logins since it started, by reason."""
 
-    def __init__(self, pipeline: str, failed: FailedLogins) -> None:
-        self._pipeline = pipeline
+    def __init__(self, failed: FailedLogins) -> None:
         self._failed = failed
 
     def collect(self) -> Iterable[Metric]:
         family = CounterMetricFamily(
             "endmark_failed_logins_total",
             "Requests whose token the sidecar does not know, or that has expired.",
-            labels=["pipeline", "reason"],
+            labels=["reason"],
         )
         for reason, count in self._failed.counts.items():
-            family.add_metric([self._pipeline, reason], count)
+            family.add_metric([reason], count)
         yield family

@@ -1,9 +1,9 @@
-"""The feed of a job's news. It reads the ops database once for all listeners, and sends news to each."""
+"""Feeds of jobs' news. Each reads the ops database once for all its listeners, and sends news to each."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -35,8 +35,51 @@ class _Seen:
     lag: Mapping[str, int] | None
 
 
+class Feeds:
+    """The feeds of all pipelines, with `PLACES` listeners at most.
+
+    There is a feed of a pipeline while somebody listens to it. Use this on one event loop only.
+
+    Args:
+        make: makes the feed of a pipeline by its name.
+    """
+
+    def __init__(self, make: Callable[[str], Feed]) -> None:
+        self._make = make
+        self._feeds: dict[str, Feed] = {}
+        self._listeners = 0
+        self._closed = False
+
+    def close(self) -> None:
+        """End the streams of all listeners and refuse new ones."""
+        self._closed = True
+        for feed in self._feeds.values():
+            feed.close()
+
+    @contextmanager
+    def place(self, pipeline: str) -> Iterator[Feed]:
+        """Take one of the places for listeners for as long as the context lasts.
+
+        Raises:
+            FullError: all places are taken, or the feeds are closed.
+        """
+        if self._closed:
+            raise FullError("the sidecar is about to end; ask again when it is back")
+        if self._listeners >= PLACES:
+            raise FullError(f"{PLACES} listen already; ask for status and batches from time to time")
+        feed = self._feeds.setdefault(pipeline, self._make(pipeline))
+        self._listeners += 1
+        try:
+            with feed.joined():
+                yield feed
+        finally:
+            self._listeners -= 1
+            if not feed.is_heard:
+                self._feeds.pop(pipeline, None)
+
+
 class Feed:
-    """A feed that sends the newest event about a job to up to `PLACES` listeners.
+    """A feed that sends the newest event about a job to its listeners.
 
     While anybody listens, the feed reads the ops database every `read_seconds`. It keeps only the newest
     event. A slow listener skips events, and sees from `after` in the next one that it has missed batches. Use
@@ -64,21 +107,18 @@ class Feed:
         self._changed = asyncio.Event()  # replaced at each change
 
     def close(self) -> None:
-        """End the streams of all listeners and refuse new ones."""
+        """End the streams of all listeners."""
         self._closed = True
         self._wake()
 
-    @contextmanager
-    def place(self) -> Iterator[None]:
-        """Take one of the places for listeners for as long as the context lasts.
+    @property
+    def is_heard(self) -> bool:
+        """Whether somebody listens."""
+        return self._listeners > 0
 
-        Raises:
-            FullError: all places are taken, or the feed is closed.
-        """
-        if self._closed:
-            raise FullError("the sidecar is about to end; ask again when it is back")
-        if self._listeners >= PLACES:
-            raise FullError(f"{PLACES} listen already; ask /api/status and /api/batches from time to time")
+    @contextmanager
+    def joined(self) -> Iterator[None]:
+        """Read the ops database for one more listener for as long as the context lasts."""
         self._listeners += 1
         self._newest = None
         if self._reader is None:
@@ -92,7 +132,7 @@ class Feed:
                 self._reader = self._newest = None
 
     async def listen(self) -> AsyncIterator[ServerSentEvent]:
-        """Yield the newest event, then newer ones as they come. Call this within a `place`.
+        """Yield the newest event, then newer ones as they come. Call this while it is `joined`.
 
         The stream ends after `stream_seconds`, when the feed is closed, or when its reader fails.
         """

@@ -30,7 +30,7 @@ class TopicEnds:
     """A cache of the ends of topics. A thread asks a broker for them every `ASK_SECONDS`.
 
     Only that thread waits for the broker; callers get its last answer. The thread starts with the first call
-    of `latest`.
+    of `latest`. It asks for all topics that were ever asked for, since pipelines ask for theirs by turns.
 
     Args:
         bootstrap: the broker's host:port.
@@ -47,7 +47,7 @@ class TopicEnds:
     def latest(self, topics: Collection[str]) -> Ends | None:
         """Return the ends of these topics, at most `FRESH_SECONDS` old; `None` if they are not known."""
         with self._lock:
-            self._topics = frozenset(topics)
+            self._topics |= frozenset(topics)
             if self._thread is None and not self._closed.is_set():
                 self._thread = threading.Thread(target=self._run, name="topic-ends", daemon=True)
                 self._thread.start()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -12,7 +14,7 @@ BODY_BYTES = 8_000_000  # room for a record of a megabyte, if JSON writes each o
 HEAD_SECONDS = 5.0
 SENT_SECONDS = 60.0
 STREAM_SECONDS = 600.0  # a listener then asks again, and a listener that is gone frees its place
-STREAMS = frozenset({"/api/events"})
+STREAMS = re.compile(r"/api/pipelines/[^/]+/events")
 ALWAYS = "/healthz"
 
 

@@ -6,7 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from endmark.control.description import LookupDescription, StepDescription, TableDescription
+from endmark.control.description import (
+    LookupDescription,
+    StateDescription,
+    StepDescription,
+    TableDescription,
+)
 from endmark.control.forecasts import JoinStateForecast, LookupForecast, StreamState
 from endmark.operators.stream_join.presets import Preset
 from endmark_ops.health import State
@@ -119,6 +124,35 @@ class Status(BaseModel):
     )
     progress: list[StreamProgress]
     totals: list[Total]
+
+
+class OldestProgress(BaseModel):
+    """The stream whose progress is the oldest; `event_time` is null until each partition has had a row."""
+
+    stream: str
+    event_time: float | None
+    behind_seconds: float | None
+
+
+class PipelineOverview(BaseModel):
+    """A pipeline as one line of a list, at the time `now`."""
+
+    pipeline: str
+    state: State
+    now: float
+    lag_records: int | None = Field(description="as in the pipeline's status; null: not known")
+    records_per_second: float | None = Field(
+        description="records read a second, by the last batches; null: not known, or no job runs"
+    )
+    oldest_progress: OldestProgress | None
+    last_batch_age_seconds: float | None
+    alerts: list[str] = Field(description="what a person should look at, a sentence each")
+
+
+class Pipelines(BaseModel):
+    """The pipelines that the caller may see, sorted by name."""
+
+    pipelines: list[PipelineOverview]
 
 
 class BatchPoint(BaseModel):
@@ -322,6 +356,7 @@ class PipelineInfo(BaseModel):
     published: dict[str, str] = Field(description="the topics that get rows, by step")
     control_topic: str
     lookups: list[LookupDescription] = Field(description="those of one stream in the order of its rows")
+    states: list[StateDescription] = Field(description="with their bounds, as `endmark validate` says them")
 
 
 class PipelineAnswer(BaseModel):

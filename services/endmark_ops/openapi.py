@@ -16,7 +16,10 @@ _SCHEME = {
     "scheme": "bearer",
     "description": "One of the sidecar's tokens",
 }
-_REFUSALS = {"401": "No token, or one that is not known", "403": "Writes are off, or the token may read only"}
+_REFUSALS = {
+    "401": "No token, or one that is not known",
+    "403": "Writes are off, or the token may read only, or may not see this pipeline",
+}
 
 
 def document(app: FastAPI) -> dict[str, Any]:

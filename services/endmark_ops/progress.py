@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 
 from endmark_ops.models import Holder, PendingPunctuations, StreamProgress
 from endmark_ops.totals import LabelledValue, by_name
@@ -37,7 +38,8 @@ def _of_stream(stream: str, found: Mapping[str, list[LabelledValue]]) -> StreamP
         for labels, value in own("pending_punctuations")
         if value
     ]
-    texts = [_held_text(held_by), *map(_idle_text, idle), *map(_pending_text, pending)]
+    newest = _newest(only("progress_event_time_seconds"), only("progress_behind_seconds"))
+    texts = [_held_text(held_by, newest), *map(_idle_text, idle), *map(_pending_text, pending)]
     return StreamProgress(
         stream=stream,
         event_time=only("progress_event_time_seconds"),
@@ -60,14 +62,30 @@ def _holder(silent: list[LabelledValue], behind: list[LabelledValue]) -> Holder 
     return Holder(partition=-partition, behind_seconds=seconds) if seconds > 0 else None
 
 
-def _held_text(holder: Holder | None) -> str:
+def _newest(progress: float | None, behind: float | None) -> float | None:
+    """Return the event time of the stream's newest row, in Unix seconds; `None` if it is not known."""
+    return None if progress is None or behind is None else progress + behind
+
+
+def _held_text(holder: Holder | None, newest: float | None) -> str:
     if holder is None:
-        return "no partition holds time back"
+        return "no partition holds its progress back"
+    held = f"progress is held back by partition {holder.partition}"
     if holder.behind_seconds is None:
-        return f"waits for partition {holder.partition}, which has shown no row yet"
+        return f"{held}, which has had no row yet"
     seconds = holder.behind_seconds
     written = f"{seconds:,.0f}" if seconds >= _FROM_HERE_WHOLE else f"{seconds:.1f}"
-    return f"partition {holder.partition} is {written} s behind"
+    since = "" if newest is None else f", silent since {_moment(newest - seconds)}"
+    return f"{held}{since}, {written} s behind the others"
+
+
+def _moment(event_time: float) -> str:
+    """Return an event time as text; years that Python does not have are written as seconds."""
+    try:
+        moment = datetime.fromtimestamp(0, UTC) + timedelta(seconds=event_time)
+    except OverflowError:
+        return f"{event_time:.0f}"
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _idle_text(partition: int) -> str:

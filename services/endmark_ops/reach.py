@@ -15,9 +15,14 @@ class Reach:
     Args:
         tokens: the callers' tokens; if none of them may write, all writes are refused.
         bootstrap: the broker's host:port; `None`: no record is sent, and lag is unknown.
-        warehouse: the directory of the Delta tables; `None`: dead letters are not shown.
+        warehouse: the directory of the Delta tables, in which `{pipeline}` stands for the pipeline's name;
+            `None`: dead letters are not shown.
     """
 
     tokens: tuple[Token, ...] = ()
     bootstrap: str | None = None
     warehouse: Path | None = None
+
+    def warehouse_of(self, pipeline: str) -> Path | None:
+        """Return the directory of a pipeline's Delta tables; `None` if it is not known."""
+        return None if self.warehouse is None else Path(str(self.warehouse).replace("{pipeline}", pipeline))

@@ -26,7 +26,6 @@ _EVERYWHERE = "0.0.0.0"  # noqa: S104
 
 def serve(
     ops_url: str,
-    pipeline: str,
     port: int = 0,
     *,
     host: str = "127.0.0.1",
@@ -42,7 +41,6 @@ def serve(
 
     Args:
         ops_url: SQLAlchemy URL of the ops database.
-        pipeline: the pipeline's name.
         port: TCP port; 0 picks a free one.
         host: IPv4 address to listen on; use other addresses than loopback only in a container.
         stale_seconds: age of the last batch, in seconds, above which a running job counts as stale.
@@ -56,7 +54,7 @@ def serve(
     """
     log_to_stderr()
     allow_files()
-    app = create_app(ops_url, pipeline, stale_seconds, known_as, reach)
+    app = create_app(ops_url, stale_seconds, known_as, reach)
     with _listen(host, port) as listener:
         os.nice(_GIVES_WAY)
         address, port = listener.getsockname()
@@ -77,7 +75,7 @@ def serve(
             backlog=BACKLOG,
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )
-        server = _Server(config, lambda: on_ready(url) if on_ready else None, app.state.feed.close)
+        server = _Server(config, lambda: on_ready(url) if on_ready else None, app.state.feeds.close)
         # Uvicorn raises a signal again once it has shut down. Its own handler, installed here, makes that
         # harmless. It also catches a signal that comes before uvicorn installs it.
         previous = {name: signal.signal(name, server.handle_exit) for name in (signal.SIGINT, signal.SIGTERM)}

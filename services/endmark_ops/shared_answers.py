@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import Collection
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_Asked = tuple[str, bytes, bytes]
+from endmark_ops.access import VISIBLE
+
+_Asked = tuple[str, bytes, bytes, frozenset[str] | None]
 
 
 @dataclass(frozen=True)
@@ -21,23 +24,26 @@ class _Answer:
 class SharedAnswers:
     """ASGI middleware that gives equal GET requests the same answer while it is at most `seconds` old.
 
+    Requests are equal if they have the same path, query and accepted types, and may see the same pipelines.
+
     The age counts from the beginning of the first request. A client that asks before the answer is ready
     waits for it. So many clients cause no more reads of the ops database than one client.
 
     Args:
         app: the application behind the middleware.
-        paths: the paths whose answers are shared.
+        paths: patterns of the paths whose answers are shared.
         seconds: the greatest age of an answer, in seconds.
     """
 
-    def __init__(self, app: ASGIApp, paths: Collection[str], seconds: float) -> None:
+    def __init__(self, app: ASGIApp, paths: Iterable[str], seconds: float) -> None:
         self._app = app
-        self._paths = frozenset(paths)
+        self._paths = re.compile("|".join(paths))
         self._seconds = seconds
         self._answers: dict[_Asked, _Answer] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "GET" or scope["path"] not in self._paths:
+        shared = scope["type"] == "http" and scope["method"] == "GET" and self._paths.fullmatch(scope["path"])
+        if not shared:
             await self._app(scope, receive, send)
             return
         # The answer is shielded, since others may still wait for it when this client goes away.
@@ -46,7 +52,8 @@ class SharedAnswers:
 
     def _answer(self, scope: Scope, receive: Receive) -> asyncio.Task[list[Message]]:
         accept = b",".join(value for name, value in scope["headers"] if name == b"accept")
-        asked = (scope["path"], scope["query_string"], accept)
+        visible = scope.get("state", {}).get(VISIBLE)  # an answer about all pipelines has these alone
+        asked = (scope["path"], scope["query_string"], accept, visible)
         now = time.monotonic()
         found = self._answers.get(asked)
         if found is None or found.until <= now:

@@ -92,27 +92,21 @@ class Snapshot:
         return None if self.batch is None else max(0.0, self.now - self.batch.committed_at)
 
 
-class OpsSource:
-    """A reader of one pipeline's part of the ops database. It also asks Kafka for the lag.
+class OpsReader:
+    """The ops database, opened at first use and again after an error.
 
     Its methods raise `UnreadableError` when the database cannot be read.
 
     Args:
         url: SQLAlchemy URL of the ops database.
-        pipeline: the pipeline's name.
-        ends: returns the ends of topics, or `None` if they are not known.
 
     Raises:
         ConfigError: the text is no URL of a database that is known.
         MissingPartError: the URL's driver is not installed.
     """
 
-    def __init__(
-        self, url: str, pipeline: str, ends: Callable[[Collection[str]], Ends | None] = lambda _: None
-    ) -> None:
-        self.pipeline = pipeline
+    def __init__(self, url: str) -> None:
         self._url = database_url(url, "the ops URL")
-        self._ends = ends
         self._lock = threading.Lock()
         self._opened: OpsDatabase | None = None
 
@@ -121,6 +115,56 @@ class OpsSource:
             opened, self._opened = self._opened, None
         if opened is not None:
             opened.close()
+
+    def pipelines(self) -> Sequence[str]:
+        """Return the names of all pipelines that a job has started or described, sorted."""
+        return self.read(lambda database: database.pipelines())
+
+    def read(self, query: Callable[[OpsDatabase], T]) -> T:
+        try:
+            return query(self._database())
+        # The JSON of a damaged row raises ValueError. A timeout of pg8000 is an OSError.
+        except (SQLAlchemyError, OSError, ValueError) as error:
+            self.close()
+            raise UnreadableError(self._explain(error)) from error
+
+    def _database(self) -> OpsDatabase:
+        with self._lock:
+            if self._opened is None:
+                try:
+                    self._opened = OpsDatabase(self._url.render_as_string(hide_password=False))
+                except MissingPartError as error:
+                    raise UnreadableError(self._explain(error.__cause__ or error)) from error
+            return self._opened
+
+    def _explain(self, error: BaseException) -> str:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        return (
+            f"cannot read the ops database {place(self._url)}: {cause}; "
+            "check that the job writes to the same URL and that the sidecar may read it"
+        )
+
+
+class OpsSource:
+    """A reader of one pipeline's part of the ops database. It also asks Kafka for the lag.
+
+    Its methods raise `UnreadableError` when the database cannot be read.
+
+    Args:
+        reader: reads the ops database.
+        pipeline: the pipeline's name.
+        ends: returns the ends of topics, or `None` if they are not known.
+    """
+
+    def __init__(
+        self,
+        reader: OpsReader,
+        pipeline: str,
+        ends: Callable[[Collection[str]], Ends | None] = lambda _: None,
+    ) -> None:
+        self.pipeline = pipeline
+        self._read = reader.read
+        self._ends = ends
 
     def snapshot(self) -> Snapshot:
         row, batch, description, now = self._read(
@@ -194,27 +238,3 @@ class OpsSource:
             MissingPartError: the broker does not answer.
         """
         return self._read(lambda database: ask(database, bootstrap, self.pipeline, topic, question, patience))
-
-    def _read(self, query: Callable[[OpsDatabase], T]) -> T:
-        try:
-            return query(self._database())
-        # The JSON of a damaged row raises ValueError. A timeout of pg8000 is an OSError.
-        except (SQLAlchemyError, OSError, ValueError) as error:
-            self.close()
-            raise UnreadableError(self._explain(error)) from error
-
-    def _database(self) -> OpsDatabase:
-        with self._lock:
-            if self._opened is None:
-                try:
-                    self._opened = OpsDatabase(self._url.render_as_string(hide_password=False))
-                except MissingPartError as error:
-                    raise UnreadableError(self._explain(error.__cause__ or error)) from error
-            return self._opened
-
-    def _explain(self, error: BaseException) -> str:
-        cause = error.orig if isinstance(error, DBAPIError) else error
-        return (
-            f"cannot read the ops database {place(self._url)}: {cause}; "
-            "check that the job writes to the same URL and that the sidecar may read it"
-        )

@@ -10,9 +10,12 @@ from random import Random
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-_PATHS = ["/", "/healthz", "/readyz", "/metrics", "/api/status", "/api/knobs", "/api/knobs/batch.every"]
+NAME = "attacked"  # the pipeline's
+API = f"/api/pipelines/{NAME}"
+
+_PATHS = ["/", "/healthz", "/readyz", "/metrics", f"{API}/status", f"{API}/knobs", f"{API}/knobs/batch.every"]
 _PATHS += [
-    "/api/dead-letters",
+    f"{API}/dead-letters",
     "/../../etc/passwd",
     "/static/%2e%2e/%2e%2e/etc/passwd",
     "/api/%00",
@@ -66,7 +69,7 @@ class Attacker:
     def status_as(self, host: str) -> int:
         """Ask for the state of the pipeline at a host name; returns the answer's status."""
         connection = http.client.HTTPConnection(*self._address, timeout=30)
-        connection.request("GET", "/api/status", headers={"Host": host})
+        connection.request("GET", f"{API}/status", headers={"Host": host})
         status = connection.getresponse().status
         connection.close()
         return status
@@ -75,7 +78,7 @@ class Attacker:
         """Ask for a turn of a knob as somebody who may; returns the answer's status."""
         connection = http.client.HTTPConnection(*self._address, timeout=30)
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
-        connection.request("PUT", f"/api/knobs/{quote(name[:2_000])}", json.dumps({"value": value}), headers)
+        connection.request("PUT", f"{API}/knobs/{quote(name[:2_000])}", json.dumps({"value": value}), headers)
         status = connection.getresponse().status
         connection.close()
         return status
@@ -91,7 +94,7 @@ class Attacker:
 
     def flood_body(self, size: int) -> int:
         """Send a request with a body of `size` bytes as somebody who may write; returns as `flood`."""
-        lines = ["PUT /api/knobs/batch.every HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {size}"]
+        lines = [f"PUT {API}/knobs/batch.every HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {size}"]
         lines += [f"Authorization: Bearer {self._token}", "", ""]
         return self.flood("\r\n".join(lines).encode(), size)
 

@@ -27,7 +27,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
 from attacks import payloads
-from attacks.clients import Attacker
+from attacks.clients import API, NAME, Attacker
 from endmark.control.database import OpsDatabase
 from endmark.embedded.broker import Broker
 from endmark.embedded.mariadb import MariaDb
@@ -41,7 +41,6 @@ from support.ops_sidecar import Sidecar
 from support.processes import descendants, selectors
 from support.warehouse import Warehouse, errors, wait_for
 
-NAME = "attacked"
 TOKEN = "attacker-0123456789abcdef"  # noqa: S105  # of a sidecar that lives as long as this run
 PIPELINE = """\
 name: attacked
@@ -344,7 +343,7 @@ def attacked(attack: Attack, formats: Formats, directory: Path) -> dict[str, Any
         wait_for(lambda: target.batches() > 0 or _is_running(target), job, 300)
         reach = {"tokens": f"attacker:write:{TOKEN}", "bootstrap": broker.bootstrap}
         log = directory / "sidecar.log"
-        sidecar = Sidecar(target.warehouse.ops_url, NAME, reach=reach, log=log)
+        sidecar = Sidecar(target.warehouse.ops_url, reach=reach, log=log)
         sidecar.start()
         try:
             client = Attacker(sidecar.url, TOKEN)
@@ -422,7 +421,7 @@ def _overwhelm(client: Attacker) -> dict[str, int]:
         assert client.is_healthy(), "1,100 half-open connections keep others out"
     host = b"Host: 127.0.0.1\r\n"
     head = client.flood(b"GET / HTTP/1.1\r\n" + host + b"X-Long: ", 200_000_000)
-    sized = b"PUT /api/knobs/batch.every HTTP/1.1\r\n" + host + b"Content-Length: 100000000\r\n\r\n"
+    sized = f"PUT {API}/knobs/batch.every HTTP/1.1\r\n".encode() + host + b"Content-Length: 100000000\r\n\r\n"
     taken = {
         "head": head,
         "body": client.flood_body(100_000_000),

@@ -66,7 +66,7 @@ def reach() -> dict[str, str]:
 
 @pytest.fixture
 def sidecar(job: Job, reach: dict[str, str]) -> Iterator[Sidecar]:
-    sidecar = Sidecar(str(job.database.engine.url), PIPELINE, reach=reach)
+    sidecar = Sidecar(str(job.database.engine.url), reach=reach)
     sidecar.start()
     yield sidecar
     sidecar.stop()
@@ -74,7 +74,8 @@ def sidecar(job: Job, reach: dict[str, str]) -> Iterator[Sidecar]:
 
 @pytest.fixture
 def url(sidecar: Sidecar) -> str:
-    return sidecar.url
+    """The dashboard of the job's pipeline."""
+    return f"{sidecar.url}pipelines/{PIPELINE}/"
 
 
 @pytest.fixture

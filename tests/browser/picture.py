@@ -46,9 +46,9 @@ def take_graph(page: Page, directory: Path) -> None:
         now = time.time()
         for n in range(20):
             job.commit(age=20.0 - n, told=samples_of_a_batch(n), now=now)
-        sidecar = Sidecar(str(job.database.engine.url), PIPELINE)
+        sidecar = Sidecar(str(job.database.engine.url))
         sidecar.start()
-        page.goto(f"{sidecar.url}#graph")
+        page.goto(f"{sidecar.url}pipelines/{PIPELINE}/#graph")
         graph = page.locator("#graph-picture").get_by_role("img")
         expect(graph).to_have_attribute("aria-label", re.compile("in state"))
         page.locator("#graph-picture").screenshot(path=PICTURES / "graph.png")

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from endmark.control.description import Description
+from endmark.control.description import Description, describe
 from endmark.control.tables import batches
-from support.ops_job import PIPELINE, Job
+from support.fulfilment import FULFILMENT
+from support.ops_job import API, PIPELINE, Job
 from support.ops_sidecar import Sidecar
 
 # A sidecar or browser that does not start must not hold up the whole suite.
@@ -27,6 +28,25 @@ COLOURED_PIXELS = """canvas => {
     }
     return count;
 }"""
+# The shares of columns with such a pixel, in the first, the middle and the last quarter of a chart's plot.
+COLOURED_COLUMNS = """canvas => {
+    const {width, height} = canvas;
+    const {data} = canvas.getContext("2d").getImageData(0, 0, width, height);
+    const left = 60 * devicePixelRatio;
+    const share = (from, to) => {
+        const plot = width - left - 14 * devicePixelRatio;
+        const [first, last] = [from, to].map(part => Math.round(left + part * plot));
+        let count = 0;
+        for (let x = first; x < last; x += 1) {
+            for (let y = 0; y < height; y += 1) {
+                const [r, g, b, a] = data.slice(4 * (y * width + x), 4 * (y * width + x) + 4);
+                if (a > 128 && Math.max(r, g, b) - Math.min(r, g, b) > 60) { count += 1; break; }
+            }
+        }
+        return count / (last - first);
+    };
+    return [share(0.05, 0.25), share(0.4, 0.6), share(0.75, 0.95)];
+}"""
 WIDTH_OVER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -37,18 +57,47 @@ def tile(page: Page, name: str) -> str:
 
 
 def coloured_pixels(page: Page) -> list[int]:
-    return [int(canvas.evaluate(COLOURED_PIXELS)) for canvas in page.locator(".canvas canvas").all()]
+    return [int(canvas.evaluate(COLOURED_PIXELS)) for canvas in page.locator(".canvas canvas:visible").all()]
 
 
 def test_every_chart_is_drawn(running_job: Job, page: Page) -> None:
     """All ten charts have lines in colour, a name for screen readers and a legend with values."""
-    expect(page.get_by_role("figure")).to_have_count(10)
-    expect(page.get_by_role("img", name=re.compile("over time"))).to_have_count(10)
-    pixels = coloured_pixels(page)
-    assert len(pixels) == 10
-    assert min(pixels) > 200, pixels
-    for legend in page.locator(".legend").all():
-        assert re.search(r"\d", legend.inner_text())
+    for view in ("#live", "#charts"):
+        page.goto(f"{page.url.partition('#')[0]}{view}")
+        expect(page.get_by_role("figure")).to_have_count(5)
+        expect(page.get_by_role("img", name=re.compile("over time"))).to_have_count(5)
+        pixels = coloured_pixels(page)
+        assert len(pixels) == 5
+        assert min(pixels) > 200, pixels
+        for legend in page.locator(".legend:visible").all():
+            assert re.search(r"\d", legend.inner_text())
+
+
+def test_live_view_fits_one_screen(running_job: Job, page: Page, pictures: Path) -> None:
+    """All its charts end above the bottom of a small laptop's screen."""
+    page.set_viewport_size({"width": 1280, "height": 800})
+    expect(page.locator("#batch")).to_have_text("#119")
+    bottoms = [
+        each.evaluate("node => node.getBoundingClientRect().bottom")
+        for each in page.get_by_role("figure").all()
+    ]
+    page.screenshot(path=pictures / "live.png")
+    assert len(bottoms) == 5
+    assert max(bottoms) <= 800
+
+
+def test_times_without_batches_are_gaps(running_job: Job, page: Page) -> None:
+    """No line crosses a minute in which no batch came; on both sides of it there is one."""
+    with running_job.database.engine.begin() as connection:
+        early = batches.c.batch_id < 60
+        connection.execute(batches.update().where(early).values(committed_at=batches.c.committed_at - 60))
+    page.reload()
+    expect(page.locator("#batch")).to_have_text("#119")
+    canvas = page.locator(".canvas canvas").first
+    shares = canvas.evaluate(COLOURED_COLUMNS)
+    # 60 batches, 61 s without one, and 60 batches: the middle third of the chart is empty.
+    left, middle, right = shares
+    assert (left > 0.8, middle, right > 0.8) == (True, 0, True), shares
 
 
 def test_figures_are_those_of_the_database(running_job: Job, page: Page) -> None:
@@ -60,9 +109,17 @@ def test_figures_are_those_of_the_database(running_job: Job, page: Page) -> None
     assert tile(page, "Dead letters") == f"{letters:.0f} records"
     assert tile(page, "Groups closed") == "1.32k groups"
     bids = batch.totals["rows_total{stream=bids}"]
+    page.goto(f"{page.url.partition('#')[0]}#totals")
     row = page.get_by_role("row").filter(has_text="rows_total").filter(has_text="stream=bids").first
     expect(row).to_contain_text(f"{bids:,.0f}")
     expect(row).to_contain_text("Well-formed data rows.")
+    page.get_by_label("Search").fill("well-formed")
+    expect(page.locator("#totals code").first).to_have_text("rows_total")
+    expect(page.locator("#totals th")).to_have_count(2)
+    page.get_by_label("Search").fill("stream=BIDS")
+    expect(page.locator("#totals .series").filter(has_text="stream=items")).to_have_count(0)
+    expect(row).to_contain_text(f"{bids:,.0f}")
+    page.goto(f"{page.url.partition('#')[0]}#live")
     rate = batch.samples["records_total{stream=bids}"]
     legend = page.locator("figure").filter(has_text="Throughput").locator(".legend")
     shown = re.search(r"bids\s+([\d.]+)k.records/s", legend.inner_text())
@@ -87,7 +144,9 @@ def test_figures_follow_new_batches(running_job: Job, page: Page) -> None:
 def test_view_says_what_time_waits_for(running_job: Job, page: Page) -> None:
     """One sentence a stream, kept current."""
     lines = page.get_by_role("list", name="Progress of event time").get_by_role("listitem")
-    expect(lines).to_contain_text(["bids: partition 1 is 40 s behind", "items: waits for partition 2"])
+    expect(lines).to_contain_text(
+        ["bids: progress is held back by partition 1", "items: progress is held back by partition 2"]
+    )
 
 
 def test_legend_shows_the_batch_under_the_cursor(running_job: Job, page: Page) -> None:
@@ -100,14 +159,21 @@ def test_legend_shows_the_batch_under_the_cursor(running_job: Job, page: Page) -
     expect(page.locator(".moment").last).to_have_text("last batch")
 
 
-def test_view_waits_for_the_first_batch(job: Job, page: Page, pictures: Path) -> None:
+@pytest.fixture
+def waiting_job(job: Job) -> Job:
+    """A job that has been described and has not started."""
+    job.database.describe(PIPELINE, describe(FULFILMENT).model_dump())
+    return job
+
+
+def test_view_waits_for_the_first_batch(waiting_job: Job, page: Page, pictures: Path) -> None:
     """Before a run, and before a run's first batch, the view says what it waits for; then it fills."""
     expect(page.locator("#state")).to_have_text("waiting")
     expect(page.get_by_role("heading", name="Waiting for the first batch")).to_be_visible()
     page.screenshot(path=pictures / "empty.png")
-    job.start()
+    waiting_job.start()
     expect(page.locator("#state")).to_have_text("running")
-    job.commit()
+    waiting_job.commit()
     expect(page.get_by_role("figure").first).to_be_visible()
     expect(page.get_by_role("heading", name="Waiting for the first batch")).to_be_hidden()
 
@@ -159,7 +225,7 @@ def test_view_outlives_the_sidecar(running_job: Job, page: Page, sidecar: Sideca
     expect(page.locator("#problem")).to_be_hidden()
 
 
-def test_news_come_without_asking(running_job: Job, page: Page) -> None:
+def test_news_come_without_asking(running_job: Job, page: Page, sidecar: Sidecar) -> None:
     """Batches and a change of state are on screen though nothing was asked for since the first ones."""
     nothing: dict[str, Any] = {
         "topics": {},
@@ -170,11 +236,12 @@ def test_news_come_without_asking(running_job: Job, page: Page) -> None:
         "lookups": [],
         "join": None,
         "windows": [],
+        "states": [],
     }
     told = Description(**nothing, control_topic="control")
     running_job.database.describe(PIPELINE, told.model_dump())
     # An answer that is shared may be of before, and then the page would ask once more.
-    while page.request.get(f"{page.url}api/pipeline").json()["pipeline"] is None:
+    while page.request.get(f"{sidecar.url}{API[1:]}").json()["pipeline"] is None:
         page.wait_for_timeout(50)
     page.reload()
     expect(page.locator("#batch")).to_have_text("#119")
@@ -194,14 +261,14 @@ def test_news_come_without_asking(running_job: Job, page: Page) -> None:
 
 def test_view_asks_while_there_are_no_events(running_job: Job, page: Page) -> None:
     """It says so; what it asks for is as much, and it listens again as soon as it may."""
-    page.route("**/api/events", lambda route: route.fulfill(status=503, json={"detail": "no place"}))
+    page.route("**/events", lambda route: route.fulfill(status=503, json={"detail": "no place"}))
     page.reload()
     expect(page.locator("#batch")).to_have_text("#119")
     expect(page.locator("#updates")).to_have_text("every second")
     running_job.commit()
     expect(page.locator("#batch")).to_have_text("#120")
     expect(page.locator("#window")).to_contain_text("121 batches")
-    page.unroute("**/api/events")
+    page.unroute("**/events")
     expect(page.locator("#updates")).to_have_text("as they come", timeout=180_000)
     running_job.commit()
     expect(page.locator("#batch")).to_have_text("#121")

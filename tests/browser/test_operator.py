@@ -108,6 +108,7 @@ def test_an_operator_needs_the_page_alone(warehouse: Warehouse, page: Page, pict
     feed = Feed(warehouse.broker.bootstrap)
     feed.start()
     wait_for(lambda: warehouse.batches() > 0, job, seconds=400)
+    page.wait_for_url("**/pipelines/auction/")  # the list has opened its only pipeline
     base = page.url
     page.goto(f"{base}#knobs")
     _turn_a_knob(warehouse, page, job)
@@ -160,7 +161,7 @@ def _turn_a_knob(warehouse: Warehouse, page: Page, job: ManagedProcess) -> None:
     assert all(lists == 0 for number, (_, lists) in kinds.items() if number <= read_by)
     assert all(pages == 0 for number, (pages, _) in kinds.items() if number > read_by)
     assert sum(lists for number, (_, lists) in kinds.items() if number > read_by) > 0
-    metrics = page.request.get(page.url.partition("#")[0] + "metrics").text()
+    metrics = page.request.get(page.url.partition("pipelines/")[0] + "metrics").text()
     assert re.search(r'endmark_lookup_reads_total\{by="list",.*\} [1-9]', metrics)
 
 

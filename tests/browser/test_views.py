@@ -25,7 +25,7 @@ from support.verify_alone import alone
 
 pytestmark = pytest.mark.timeout(400)
 
-VIEWS = ["Live", "Graph", "Ledger", "Lookup", "Join", "Dead letters", "Knobs"]
+VIEWS = ["Live", "Charts", "Graph", "Ledger", "State", "Lookup", "Join", "Dead letters", "Knobs", "Totals"]
 LONG = "known_to_the_marketing_department_and_its_friends"
 HOSTILE = b'<img src=x onerror="document.title=1">'
 WIDTH_OVER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -91,7 +91,7 @@ def test_graph_ledger_and_lookup_say_what_the_job_has_told(described_job: Job, p
     batch = described_job.database.latest_batch(PIPELINE)
     assert batch is not None
     expect(page.locator("#blocks")).to_contain_text("1,234 rows wait for a lookup")
-    expect(page.locator("#blocks")).to_contain_text("items: waits for partition 2")
+    expect(page.locator("#blocks")).to_contain_text("items: progress is held back by partition 2")
     page.goto(f"{page.url.partition('#')[0]}#ledger")
     ledger = page.get_by_role("region", name="Promises of items", exact=True).last
     expect(ledger.get_by_role("row")).to_have_count(3)

@@ -21,6 +21,7 @@ from endmark.metrics import parse
 
 ROOT = Path(__file__).parents[2]
 _OPS = "http://127.0.0.1:8080"
+_API = f"{_OPS}/api/pipelines/auction"
 _BROKER = "127.0.0.1:9092"
 _TOPICS = ("items", "bids")
 _FILES = ("docker-compose.yml", "tests/containers/compose.yml")
@@ -66,7 +67,7 @@ class Stack:
     def status(self) -> dict[str, Any]:
         """Return the sidecar's status; it is empty while the sidecar does not answer."""
         try:
-            answer = httpx.get(f"{_OPS}/api/status", timeout=10)
+            answer = httpx.get(f"{_API}/status", timeout=10)
         except httpx.TransportError:
             return {}
         return dict(answer.json()) if answer.status_code == httpx.codes.OK else {}
@@ -84,7 +85,7 @@ class Stack:
 
     def most(self, name: str) -> float:
         """The greatest value of a gauge, over all its series, that any batch has reported."""
-        answer = httpx.get(f"{_OPS}/api/batches", params={"after": -1, "limit": 1_000}, timeout=60)
+        answer = httpx.get(f"{_API}/batches", params={"after": -1, "limit": 1_000}, timeout=60)
         answer.raise_for_status()
         batches: list[dict[str, dict[str, float]]] = answer.json()["batches"]
         return max(

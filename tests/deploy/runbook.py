@@ -56,7 +56,7 @@ def prepare(directory: Path, database: MariaDb) -> dict[str, str]:
 
 def tokens_count(environment: dict[str, str]) -> None:
     """The sidecar that runs knows the tokens of its file, and no other."""
-    knob = f"http://{LOOPBACK}:{environment['OPS_PORT']}/api/knobs/nothing"
+    knob = f"http://{LOOPBACK}:{environment['OPS_PORT']}/api/pipelines/auction/knobs/nothing"
     known = dict(
         line.split(":write:") for line in Path(environment["ENDMARK_OPS_TOKENS_FILE"]).read_text().split()
     )

@@ -98,7 +98,7 @@ class Client(threading.Thread):
     def run(self) -> None:
         for knob, value in self._changes:
             request = urllib.request.Request(  # noqa: S310  # a loopback address of ours
-                f"{self._url}api/knobs/{knob}",
+                f"{self._url}api/pipelines/auction/knobs/{knob}",
                 json.dumps({"value": value}).encode(),
                 {"Authorization": f"Bearer {self.name}-{_TAIL}", "Content-Type": "application/json"},
                 method="PUT",
@@ -177,7 +177,7 @@ def _turned_and_killed(storm: Storm, warehouse: Warehouse) -> dict[int, tuple[st
     reach = {"tokens": ",".join(f"{name}:write:{name}-{_TAIL}" for name in names)}
     # So the job has turned some itself, which people then do.
     wait_for(lambda: _tuned(warehouse) > 0, job, seconds=60)
-    sidecar = Sidecar(warehouse.ops_url, "auction", reach=reach | {"bootstrap": warehouse.broker.bootstrap})
+    sidecar = Sidecar(warehouse.ops_url, reach=reach | {"bootstrap": warehouse.broker.bootstrap})
     sidecar.start()
     each, batches = storm.changes // storm.clients, Batches(warehouse)
     batches.start()

@@ -110,7 +110,7 @@ def test_a_real_prometheus_fires_them(tmp_path: Path) -> None:
         warehouse = Warehouse(tmp_path, broker, f"sqlite:///{tmp_path / 'relation.db'}", sellers)
         job = warehouse.start_job()
         wait_for(lambda: warehouse.batches() > 0, job, seconds=300)
-        sidecar = Sidecar(warehouse.ops_url, "auction", reach={"bootstrap": broker.bootstrap})
+        sidecar = Sidecar(warehouse.ops_url, reach={"bootstrap": broker.bootstrap})
         sidecar.start()
         try:
             with (

@@ -298,8 +298,16 @@ def test_grafana_shows_metrics_that_there_are() -> None:
         "datasources"
     ]
     assert source["url"] == f"http://prometheus:{SERVICES['prometheus']['ports'][0].rpartition(':')[2]}"
-    panels = json.loads((GRAFANA / "dashboards/endmark.json").read_text())["panels"]
+    boards = [json.loads(each.read_text()) for each in sorted((GRAFANA / "dashboards").glob("*.json"))]
+    assert [board["uid"] for board in boards] == ["endmark", "endmark-pipelines"]
+    [of_one, of_all] = boards
+    exprs = [target["expr"] for panel in of_one["panels"] for target in panel["targets"]]
+    assert all(each.count("endmark_") == each.count('{pipeline="$pipeline"}') for each in exprs)
+    assert f"/d/{of_one['uid']}?" in json.dumps(of_all)
+    assert f'"/d/{of_all["uid"]}"' in json.dumps(of_one)
+    panels = [panel for board in boards for panel in board["panels"]]
     assert {panel["datasource"]["uid"] for panel in panels} == {source["uid"]}
     asked = " ".join(target["expr"] for panel in panels for target in panel["targets"])
     names = set(re.findall(r"\bendmark_(\w+)", asked))
-    assert names - {"last_batch_age_seconds", "lag_records", "run_up"} <= set(CATALOGUE)
+    of_the_sidecar = {"last_batch_age_seconds", "lag_records", "run_up", "batch_duration_seconds_bucket"}
+    assert names - of_the_sidecar <= set(CATALOGUE)

@@ -27,6 +27,7 @@ from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 
 PIPELINE = "auction"
+API = f"/api/pipelines/{PIPELINE}"
 
 
 @dataclass

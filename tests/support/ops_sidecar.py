@@ -18,12 +18,12 @@ from pathlib import Path
 from endmark_ops.access import parse_tokens
 from endmark_ops.reach import Reach
 from endmark_ops.server import serve
-url, pipeline, port, given = sys.argv[1:]
+url, port, given = sys.argv[1:]
 given = json.loads(given)
 tokens = parse_tokens(given.get("tokens", ""), "here")
 reach = Reach(tokens, given.get("bootstrap"), Path(given["warehouse"]) if "warehouse" in given else None)
 ready = lambda url: print(url, flush=True)
-serve(url, pipeline, int(port), stale_seconds=60, reach=reach, on_ready=ready)
+serve(url, int(port), stale_seconds=60, reach=reach, on_ready=ready)
 """
 
 
@@ -33,14 +33,13 @@ class Sidecar:
     warehouse. It logs to `log`, or to where this process does."""
 
     ops_url: str
-    pipeline: str
     port: int = 0
     url: str = ""
     reach: dict[str, str] = field(default_factory=dict)
     log: Path | None = None
 
     def start(self) -> None:
-        command = [sys.executable, "-c", SERVE, self.ops_url, self.pipeline, str(self.port)]
+        command = [sys.executable, "-c", SERVE, self.ops_url, str(self.port)]
         command.append(json.dumps(self.reach))
         with self.log.open("wb") if self.log is not None else nullcontext() as log:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)

@@ -14,11 +14,11 @@ from endmark.databases import database_url
 from endmark.errors import ConfigError, MissingPartError
 from endmark.relation.connection import engine
 from endmark_feed.relation import seed_relation
-from endmark_ops.source import OpsSource
+from endmark_ops.source import OpsReader
 
 OPENED_BY: list[Callable[[str], Any]] = [
     OpsDatabase,
-    lambda url: OpsSource(url, "auction"),
+    OpsReader,
     lambda url: engine(url, 1),
     lambda url: seed_relation(url, 1, 1),
 ]

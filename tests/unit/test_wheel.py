@@ -22,7 +22,7 @@ from endmark.control.database import OpsDatabase
 from endmark.control.description import describe
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
-from support.ops_job import PIPELINE, Job, costs_of
+from support.ops_job import API, PIPELINE, Job, costs_of
 
 ROOT = Path(__file__).parents[2]
 CONDITIONED = str(AUCTION.with_name("orders.yaml"))
@@ -148,7 +148,7 @@ def test_the_sidecar(installed: Callable[[str], Installed], tmp_path: Path) -> N
         try:
             address = urlsplit(json.loads(sidecar.stdout.readline())["url"])
             connection = HTTPConnection(address.netloc, timeout=60)
-            connection.request("GET", "/api/what-ifs")
+            connection.request("GET", f"{API}/what-ifs")
             found = json.load(connection.getresponse())["what_ifs"]
             connection.close()
         finally:

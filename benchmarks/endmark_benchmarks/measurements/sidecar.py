@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import count
 from pathlib import Path
@@ -33,7 +33,11 @@ from support.ops_sidecar import Sidecar
 RESULTS = Path(__file__).parents[2] / "results" / "sidecar.json"
 ALONE, ASKED = "alone", "asked"
 ASKERS = 8
-PATHS = ("/api/status", "/metrics", "/api/batches?limit=2", "/api/status", "/api/pipeline")
+
+
+def _paths(pipeline: str) -> tuple[str, ...]:
+    own = f"/api/pipelines/{pipeline}"
+    return (f"{own}/status", "/metrics", f"{own}/batches?limit=2", f"{own}/status", own)
 
 
 class Asker(threading.Thread):
@@ -45,15 +49,17 @@ class Asker(threading.Thread):
 
     Args:
         url: the address that is asked.
+        paths: what is asked for by turns.
         interval: seconds between two requests.
         stopped: ends it.
     """
 
-    def __init__(self, url: str, interval: float, stopped: threading.Event) -> None:
+    def __init__(self, url: str, paths: Sequence[str], interval: float, stopped: threading.Event) -> None:
         super().__init__(daemon=True)
         self.seconds: list[float] = []
         self.refused = 0
         self._at = urlsplit(url).netloc
+        self._paths = paths
         self._interval = interval
         self._stopped = stopped
 
@@ -68,7 +74,7 @@ class Asker(threading.Thread):
                 due = started + number * self._interval
                 if self._stopped.wait(max(0.0, due - time.monotonic())):
                     return
-                path = PATHS[number % len(PATHS)]
+                path = self._paths[number % len(self._paths)]
                 connection.sendall(f"GET {path} HTTP/1.1\r\nHost: {self._at}\r\n\r\n".encode())
                 self.refused += not _read(answers).startswith(b"HTTP/1.1 200 ")
                 self.seconds.append(time.monotonic() - due)
@@ -96,10 +102,10 @@ def asked(job: Job, pipeline: str, requests: float, found: dict[str, float]) -> 
         requests: requests a second.
         found: gets figures of the sidecar.
     """
-    sidecar = Sidecar(job.ops_url, pipeline)
+    sidecar = Sidecar(job.ops_url)
     sidecar.start()
     stopped = threading.Event()
-    askers = [Asker(sidecar.url, ASKERS / requests, stopped) for _ in range(ASKERS)]
+    askers = [Asker(sidecar.url, _paths(pipeline), ASKERS / requests, stopped) for _ in range(ASKERS)]
     used, started = sidecar.cpu_seconds, time.monotonic()
     for asker in askers:
         asker.start()

@@ -1,4 +1,4 @@
-"""`endmark ops` serves the state of a job over HTTP, and `endmark status` prints it once."""
+"""`endmark ops` serves the state of all jobs over HTTP, and `endmark status` prints it once."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from endmark.cli.options import BROKER, OPS_URL, AsJson, OpsUrl, warehouse_of
-from endmark.errors import MissingPartError
+from endmark.errors import ConfigError, MissingPartError
 from endmark.private import keep_private
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from endmark_ops.lag import Ends
-    from endmark_ops.models import Status
+    from endmark_ops.models import PipelineOverview, Status
 
 TOKENS = "ENDMARK_OPS_TOKENS"
 _TOTALS = {
@@ -33,7 +33,6 @@ _TOTALS = {
 
 
 def ops(
-    pipeline: Annotated[str, typer.Option(help="Name of the pipeline to show.")] = "auction",
     ops_url: OpsUrl = OPS_URL,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8080,
@@ -50,21 +49,25 @@ def ops(
         ),
     ] = None,
     warehouse: Annotated[
-        Path | None, typer.Option(help="Directory of the Delta tables.", envvar="ENDMARK_WAREHOUSE")
+        Path | None,
+        typer.Option(
+            help="Directory of the Delta tables; {pipeline} in it stands for a pipeline's name.",
+            envvar="ENDMARK_WAREHOUSE",
+        ),
     ] = None,
     tokens_file: Annotated[
         Path | None,
         typer.Option(
-            help=f"File with lines NAME:read:TOKEN or NAME:write:TOKEN; or set {TOKENS}.",
+            help=f"File with lines NAME:read:TOKEN or NAME:write@PIPELINE:TOKEN; or set {TOKENS}.",
             envvar=f"{TOKENS}_FILE",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Serve health, metrics and the dashboard, and knobs and replays for holders of a write token.
+    """Serve health, metrics and the dashboard of all pipelines.
 
-    Without --ops-url it shows the job that `endmark run` has started in this directory, with its broker and
-    tables.
+    Holders of a write token turn knobs and replay dead letters. Without --ops-url the pipelines are those
+    that `endmark run` has started in this directory, with its broker and tables.
     """
     keep_private()
     from endmark_ops.access import parse_tokens, read_tokens
@@ -81,21 +84,15 @@ def ops(
             typer.echo(f"{time.strftime('%H:%M:%S')} dashboard at {url}", err=True)
 
     if ops_url == OPS_URL:
-        bootstrap, warehouse = bootstrap or BROKER, warehouse_of(pipeline, warehouse)
+        bootstrap, warehouse = bootstrap or BROKER, warehouse or warehouse_of("{pipeline}", None)
     reach = Reach(tokens, bootstrap, warehouse)
-    serve(
-        ops_url,
-        pipeline,
-        port,
-        host=host,
-        known_as=known_as or (),
-        reach=reach,
-        on_ready=ready,
-    )
+    serve(ops_url, port, host=host, known_as=known_as or (), reach=reach, on_ready=ready)
 
 
 def status(
-    pipeline: Annotated[str, typer.Option(help="Name of the pipeline.")] = "auction",
+    pipeline: Annotated[
+        str | None, typer.Argument(help="Name of a pipeline.", show_default="a list of all pipelines")
+    ] = None,
     ops_url: OpsUrl = OPS_URL,
     bootstrap: Annotated[
         str | None,
@@ -108,21 +105,35 @@ def status(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the state of a job, its last batch, how far behind it is, and what its streams wait for."""
+    """Print the state of a job, its last batch, how far behind it is, and what its streams wait for.
+
+    Without a name, print a line for each pipeline of the ops database.
+    """
+    from endmark_ops.answers import status_of
     from endmark_ops.health import STALE_SECONDS
-    from endmark_ops.routes.status import status as status_of
-    from endmark_ops.source import OpsSource, UnreadableError
+    from endmark_ops.overview import overview
+    from endmark_ops.source import OpsReader, UnreadableError
+    from endmark_ops.sources import Sources
 
     if ops_url == OPS_URL:
         bootstrap = bootstrap or BROKER
-    source = OpsSource(ops_url, pipeline, partial(_ends, bootstrap))
+    reader = OpsReader(ops_url)
+    sources = Sources(reader, partial(_ends, bootstrap))
     try:
-        found = status_of(source, STALE_SECONDS)
+        if pipeline is None:
+            overviews = [overview(source, STALE_SECONDS) for source in sources]
+            lines = [each.model_dump_json() for each in overviews] if as_json else _listed(overviews)
+        else:
+            if pipeline not in (names := sources.names()):
+                there = ", ".join(names) or "none"
+                raise ConfigError(f"the ops database has no pipeline {pipeline}; it has: {there}")
+            found = status_of(pipeline, sources.of(pipeline).snapshot(), STALE_SECONDS)
+            lines = [found.model_dump_json()] if as_json else list(_status_lines(found))
     except UnreadableError as error:
         raise MissingPartError(str(error)) from error
     finally:
-        source.close()
-    typer.echo(found.model_dump_json() if as_json else "\n".join(_status_lines(found)))
+        reader.close()
+    typer.echo("\n".join(lines))
 
 
 def _ends(bootstrap: str | None, topics: Collection[str]) -> Ends | None:
@@ -139,6 +150,27 @@ def _ends(bootstrap: str | None, topics: Collection[str]) -> Ends | None:
     except KafkaError:
         return None
     return ends if ends.keys() >= set(topics) else None
+
+
+def _listed(overviews: Sequence[PipelineOverview]) -> list[str]:
+    if not overviews:
+        return ["no pipeline has started with this ops database"]
+    heads = ("pipeline", "state", "behind", "records/s", "last batch", "alerts")
+    rows = [heads, *map(_row, overviews)]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(heads))]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
+def _row(each: PipelineOverview) -> tuple[str, ...]:
+    rate, age = each.records_per_second, each.last_batch_age_seconds
+    return (
+        each.pipeline,
+        each.state,
+        "unknown" if each.lag_records is None else f"{each.lag_records:,}",
+        "-" if rate is None else f"{rate:,.0f}",
+        "-" if age is None else f"{age:,.0f} s ago",
+        "; ".join(each.alerts),
+    )
 
 
 def _status_lines(found: Status) -> Iterator[str]:

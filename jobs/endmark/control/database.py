@@ -96,6 +96,12 @@ class OpsDatabase:
             found: dict[str, Any] | None = connection.execute(query).scalar()
         return found
 
+    def pipelines(self) -> Sequence[str]:
+        """Return the names of all pipelines that a job has started or described, sorted."""
+        query = sa.select(pipelines.c.pipeline).order_by(pipelines.c.pipeline)
+        with self.engine.connect() as connection:
+            return connection.execute(query).scalars().all()
+
     def start_run(self, run_id: str, pipeline: str, app_id: str, checkpoint: str) -> None:
         """Store a new run, unless a living job with another checkpoint has the same pipeline name.
 

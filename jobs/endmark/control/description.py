@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from endmark.control.askable_keys import keys_of
 from endmark.control.knobs import Steps, as_number, steps_of
+from endmark.pipeline.boundedness import states
 from endmark.pipeline.tables import is_step_role
 
 if TYPE_CHECKING:
@@ -50,6 +51,19 @@ class LookupDescription(BaseModel):
     relation: str
 
 
+class StateDescription(BaseModel):
+    """The state that is kept for one input, and its bound by the pipeline file.
+
+    `input` is a stream, or `groups`; `holds` is `rows`, `closed keys`, `seen values` or `groups`. `bound`
+    says in words what frees it, or why nothing does.
+    """
+
+    name: str
+    input: str
+    holds: str
+    bound: str
+
+
 class Description(BaseModel):
     """The parts of a pipeline by name.
 
@@ -58,7 +72,7 @@ class Description(BaseModel):
     published. `keys` has the types of the key columns of each stage. `fields` has the parts of the file with
     knobs, by their places, with durations in seconds. `join` is the place of the one join; it is `None`
     without one, and with several. `windows` has the seconds for which a row of each stream stays joinable, or
-    `None` for ever.
+    `None` for ever. `states` has each state with its bound.
     """
 
     topics: dict[str, str]
@@ -71,6 +85,7 @@ class Description(BaseModel):
     lookups: list[LookupDescription]
     join: str | None
     windows: list[float | None]
+    states: list[StateDescription]
 
 
 def describe(pipeline: Pipeline) -> Description:
@@ -93,6 +108,10 @@ def describe(pipeline: Pipeline) -> Description:
         ],
         join=None if pipeline.join is None or len(pipeline.stages) > 1 else pipeline.last_stage.place,
         windows=[as_number(pipeline.window_of(name)) for name in pipeline.sides],
+        states=[
+            StateDescription(name=each.name, input=each.input, holds=each.holds, bound=each.bound)
+            for each in states(pipeline)
+        ],
     )
 
 

@@ -115,13 +115,18 @@ class State:
         del facts["mends"]
         return facts
 
-    def __str__(self) -> str:
+    @property
+    def bound(self) -> str:
+        """The bounds in words, or the reason why there is none."""
         if not self.bounded_by:
-            return f"{self.name}: {self.note}" if self.declared else f"{self.name}: unbounded, {self.note}"
+            return self.note or "" if self.declared else f"unbounded, {self.note}"
         found = _listed([f"by {bound}" for bound in self.bounded_by[:_TOLD]])
         more = len(self.bounded_by) - _TOLD
         untold = f", or in {more} more way{'s' if more > 1 else ''}" if more > 0 else ""
-        return f"{self.name}: bounded {found}{untold}"
+        return f"bounded {found}{untold}"
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.bound}"
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Query
 
 from endmark_ops.answers import point_of
 from endmark_ops.models import Batches
-from endmark_ops.routes.dependencies import UNREADABLE, Source
+from endmark_ops.routes.dependencies import OF_PIPELINE, UNREADABLE, Source
 
-router = APIRouter(prefix="/api", tags=["api"])
+router = APIRouter(prefix=OF_PIPELINE, tags=["api"])
 
 
 @router.get("/batches", responses=UNREADABLE)

@@ -1,4 +1,4 @@
-"""The route of the dashboard, the sidecar's only view."""
+"""The routes of the dashboard: the list of pipelines, and the views of one pipeline."""
 
 from pathlib import Path
 
@@ -7,9 +7,15 @@ from fastapi.responses import FileResponse
 
 router = APIRouter(include_in_schema=False)
 
-_VIEW = Path(__file__).parent.parent / "static" / "index.html"
+_STATIC = Path(__file__).parent.parent / "static"
 
 
 @router.get("/")
-async def dashboard() -> FileResponse:
-    return FileResponse(_VIEW, media_type="text/html")
+async def pipelines() -> FileResponse:
+    return FileResponse(_STATIC / "index.html", media_type="text/html")
+
+
+@router.get("/pipelines/{pipeline}/")
+async def pipeline() -> FileResponse:
+    """Send the views of a pipeline. They are the same for all, and ask for the figures of their own name."""
+    return FileResponse(_STATIC / "pipeline.html", media_type="text/html")

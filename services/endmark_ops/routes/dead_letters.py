@@ -11,6 +11,7 @@ from endmark.control.replays import Replay, ReplayedError
 from endmark.errors import ConfigError
 from endmark_ops.models import DeadLetterInfo, DeadLetters, Replayed, ReplayLetter
 from endmark_ops.routes.dependencies import (
+    OF_PIPELINE,
     REFUSED,
     Broker,
     Caller,
@@ -20,7 +21,7 @@ from endmark_ops.routes.dependencies import (
     Warehouse,
 )
 
-router = APIRouter(prefix="/api/dead-letters", tags=["dead letters"])
+router = APIRouter(prefix=f"{OF_PIPELINE}/dead-letters", tags=["dead letters"])
 
 _LISTED_BYTES = 2_000  # the most bytes of a value in a list; of a text, the most characters
 

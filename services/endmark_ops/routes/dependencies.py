@@ -8,16 +8,20 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 from fastapi import Depends, Request
+from fastapi import Path as InPath
 
 from endmark.control.description import Description
-from endmark_ops.access import CALLER
-from endmark_ops.feed import Feed, FullError
+from endmark_ops.access import CALLER, VISIBLE
+from endmark_ops.feed import Feed, Feeds, FullError
 from endmark_ops.models import Problem
 from endmark_ops.reach import Reach
 from endmark_ops.source import OpsSource
+from endmark_ops.sources import Sources
 
+OF_PIPELINE = "/api/pipelines/{pipeline}"  # the beginning of all paths of one pipeline
 UNREADABLE: dict[int | str, dict[str, Any]] = {
-    503: {"model": Problem, "description": "The ops database cannot be read"}
+    404: {"model": Problem, "description": "No pipeline has that name"},
+    503: {"model": Problem, "description": "The ops database cannot be read"},
 }
 REFUSED: dict[int | str, dict[str, Any]] = {
     400: {"model": Problem, "description": "Something in the request is not valid; the text says what"},
@@ -46,8 +50,25 @@ class Who:
         return self.token if by is None else f"{by} ({self.token})"
 
 
-def _source(request: Request) -> OpsSource:
-    return cast(OpsSource, request.app.state.source)
+Pipeline = Annotated[
+    str, InPath(pattern="^[A-Za-z][A-Za-z0-9_]{0,62}$", description="the pipeline's name, such as `orders`")
+]
+
+
+def _sources(request: Request) -> Sources:
+    found = cast(Sources, request.app.state.sources)
+    return found.only(getattr(request.state, VISIBLE, None))
+
+
+def _source(request: Request, pipeline: Pipeline) -> OpsSource:
+    known = _sources(request)
+    if pipeline not in (names := known.names()):
+        there = f"there are {', '.join(names)}" if names else "no job has started yet"
+        raise Refusal(404, f"no pipeline is named {pipeline}; {there}")
+    return known.of(pipeline)
+
+
+Source = Annotated[OpsSource, Depends(_source)]
 
 
 def _stale_seconds(request: Request) -> float:
@@ -58,8 +79,8 @@ def _caller(request: Request) -> Who:
     return Who(getattr(request.state, CALLER))
 
 
-def _described(request: Request) -> Description:
-    found = _source(request).description()
+def _described(source: Source) -> Description:
+    found = source.description()
     if found is None:
         raise Refusal(409, "no job has described this pipeline yet; start one first")
     return found
@@ -75,22 +96,22 @@ def _broker(request: Request) -> str:
     return bootstrap
 
 
-def _warehouse(request: Request) -> Path:
-    if (warehouse := _reach(request).warehouse) is None:
+def _warehouse(request: Request, source: Source) -> Path:
+    if (warehouse := _reach(request).warehouse_of(source.pipeline)) is None:
         raise Refusal(409, "the sidecar knows no tables; start it with --warehouse")
     return warehouse
 
 
-async def _place(request: Request) -> AsyncIterator[Feed]:
-    feed = cast(Feed, request.app.state.feed)
+async def _place(request: Request, source: Source) -> AsyncIterator[Feed]:
+    feeds = cast(Feeds, request.app.state.feeds)
     try:
-        with feed.place():
+        with feeds.place(source.pipeline) as feed:
             yield feed
     except FullError as error:
         raise Refusal(503, str(error)) from error
 
 
-Source = Annotated[OpsSource, Depends(_source)]
+AllSources = Annotated[Sources, Depends(_sources)]
 StaleSeconds = Annotated[float, Depends(_stale_seconds)]
 Caller = Annotated[Who, Depends(_caller)]
 Broker = Annotated[str, Depends(_broker)]

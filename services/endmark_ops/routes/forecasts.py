@@ -5,9 +5,9 @@ from fastapi import APIRouter
 from endmark.planning.join_state import BATCHES
 from endmark_ops.join_measured import measured_join
 from endmark_ops.models import Forecasts
-from endmark_ops.routes.dependencies import UNREADABLE, Source
+from endmark_ops.routes.dependencies import OF_PIPELINE, UNREADABLE, Source
 
-router = APIRouter(prefix="/api", tags=["api"])
+router = APIRouter(prefix=OF_PIPELINE, tags=["api"])
 
 
 @router.get("/forecasts", responses=UNREADABLE)

@@ -13,6 +13,7 @@ from endmark.errors import ConfigError
 from endmark.wire.control import Turn
 from endmark_ops.models import FileField, Knob, Knobs, Revert, Sent, SetKnob, TurnInfo
 from endmark_ops.routes.dependencies import (
+    OF_PIPELINE,
     REFUSED,
     UNREADABLE,
     Broker,
@@ -26,7 +27,7 @@ _FIELDS = [
     FileField(name=name, change=str(rule.change), advice=rule.change.advice, remark=rule.remark)
     for name, rule in LINES.items()
 ]
-router = APIRouter(prefix="/api/knobs", tags=["knobs"])
+router = APIRouter(prefix=f"{OF_PIPELINE}/knobs", tags=["knobs"])
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,24 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from endmark_ops.exporter import LoginCollector, OpsCollector
-from endmark_ops.routes.dependencies import UNREADABLE, Source
+from endmark_ops.models import Problem
+from endmark_ops.routes.dependencies import AllSources
 
 router = APIRouter(tags=["metrics"])
 
 
 @router.get(
-    "/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, **UNREADABLE}
+    "/metrics",
+    response_class=Response,
+    responses={
+        200: {"content": {"text/plain": {}}},
+        503: {"model": Problem, "description": "The ops database cannot be read"},
+    },
 )
-def metrics(source: Source, request: Request) -> Response:
+def metrics(sources: AllSources, request: Request) -> Response:
+    """Publish the figures of all pipelines, with the label `pipeline`."""
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
     registry = CollectorRegistry()
-    registry.register(OpsCollector(source))
-    registry.register(LoginCollector(source.pipeline, request.app.state.failed_logins))
+    registry.register(OpsCollector(sources, request.app.state.durations))
+    registry.register(LoginCollector(request.app.state.failed_logins))
     return Response(encode(registry), headers={"Content-Type": content_type})

@@ -3,14 +3,14 @@
 from fastapi import APIRouter
 
 from endmark_ops.models import PipelineAnswer, PipelineInfo, StreamInfo
-from endmark_ops.routes.dependencies import UNREADABLE, Source
+from endmark_ops.routes.dependencies import OF_PIPELINE, UNREADABLE, Source
 
 _TOLD = set(PipelineInfo.model_fields) - {"streams"}
 
-router = APIRouter(prefix="/api", tags=["api"])
+router = APIRouter(prefix=OF_PIPELINE, tags=["api"])
 
 
-@router.get("/pipeline", responses=UNREADABLE)
+@router.get("", responses=UNREADABLE)
 def pipeline(source: Source) -> PipelineAnswer:
     """Describe the pipeline of the latest job: its streams, its steps, and where rows are written."""
     found = source.description()

@@ -4,9 +4,9 @@ from fastapi import APIRouter
 
 from endmark_ops.answers import status_of
 from endmark_ops.models import Status
-from endmark_ops.routes.dependencies import UNREADABLE, Source, StaleSeconds
+from endmark_ops.routes.dependencies import OF_PIPELINE, UNREADABLE, Source, StaleSeconds
 
-router = APIRouter(prefix="/api", tags=["api"])
+router = APIRouter(prefix=OF_PIPELINE, tags=["api"])
 
 
 @router.get("/status", responses=UNREADABLE)

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from endmark_ops.routes.dependencies import UNREADABLE, Source
+from endmark_ops.routes.dependencies import OF_PIPELINE, UNREADABLE, Source
 from endmark_ops.what_if import BATCHES, WhatIfs
 
-router = APIRouter(prefix="/api", tags=["api"])
+router = APIRouter(prefix=OF_PIPELINE, tags=["api"])
 
 
 @router.get("/what-ifs", responses=UNREADABLE)

@@ -8,11 +8,11 @@ from endmark.errors import ConfigError, EndmarkError, MissingPartError
 from endmark.types import ColumnType
 from endmark.wire.control import Question
 from endmark_ops.models import Ask, KeyAnswer, Why
-from endmark_ops.routes.dependencies import REFUSED, Broker, Caller, Described, Refusal, Source
+from endmark_ops.routes.dependencies import OF_PIPELINE, REFUSED, Broker, Caller, Described, Refusal, Source
 
 PATIENCE_SECONDS = 20.0
 
-router = APIRouter(prefix="/api", tags=["why"])
+router = APIRouter(prefix=OF_PIPELINE, tags=["why"])
 
 
 @router.post("/why", responses=REFUSED)

@@ -4,6 +4,15 @@ import { askForToken, token } from "./token.js";
 
 const TIMEOUT_MS = 8000;
 
+/** The path of the sidecar from here; a pipeline's views are two folders down. */
+const ROOT = document.documentElement.dataset.root;
+
+/** The pipeline of the views, by their address; empty in the list of pipelines. */
+export const PIPELINE = ROOT === "" ? "" : decodeURIComponent(location.pathname.split("/").at(-2));
+
+/** The path of the pipeline's answers. */
+export const OWN = `${ROOT}api/pipelines/${encodeURIComponent(PIPELINE)}`;
+
 /** A failed request; `title` is for people, `message` says why. */
 export class ApiError extends Error {
   constructor(title, message) {
@@ -39,31 +48,34 @@ const explained = (detail) => (Array.isArray(detail) ? detail.map(({ msg }) => m
 const send = (method, path, body) =>
   request(path, { method, body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
 
-export const fetchStatus = () => request("api/status");
+/** One line a pipeline, sorted by name. */
+export const fetchPipelines = async () => (await request(`${ROOT}api/pipelines`)).pipelines;
+
+export const fetchStatus = () => request(`${OWN}/status`);
 
 /** Batches with an id above `after`, oldest first. */
 export const fetchBatches = async (after, limit) =>
-  (await request(`api/batches?after=${after}&limit=${limit}`)).batches;
+  (await request(`${OWN}/batches?after=${after}&limit=${limit}`)).batches;
 
 /** What the pipeline is made of; null before its job has told. */
-export const fetchPipeline = async () => (await request("api/pipeline")).pipeline;
+export const fetchPipeline = async () => (await request(OWN)).pipeline;
 
 /** What `endmark plan` has predicted of each lookup and of the join, and what was measured of the join since. */
-export const fetchForecasts = () => request("api/forecasts");
+export const fetchForecasts = () => request(`${OWN}/forecasts`);
 
 /** What each lookup would yield by what it costs now; keys with this skew, unless that is null. */
 export const fetchWhatIfs = async (exponent) =>
-  (await request(exponent === null ? "api/what-ifs" : `api/what-ifs?exponent=${exponent}`)).what_ifs;
+  (await request(`${OWN}/what-ifs${exponent === null ? "" : `?exponent=${exponent}`}`)).what_ifs;
 
-export const fetchKnobs = () => request("api/knobs");
-export const setKnob = (name, value) => send("PUT", `api/knobs/${name}`, { value });
-export const revertKnob = (name, to) => send("POST", `api/knobs/${name}/revert`, { to });
+export const fetchKnobs = () => request(`${OWN}/knobs`);
+export const setKnob = (name, value) => send("PUT", `${OWN}/knobs/${name}`, { value });
+export const revertKnob = (name, to) => send("POST", `${OWN}/knobs/${name}/revert`, { to });
 
 /** A page of dead letters that meet `search`, whose empty fields say nothing. */
 export function fetchLetters(search) {
   const said = Object.entries(search).filter(([, value]) => value);
-  return request(`api/dead-letters?${new URLSearchParams(said)}`);
+  return request(`${OWN}/dead-letters?${new URLSearchParams(said)}`);
 }
 
-export const fetchLetter = (at) => request(`api/dead-letters/${at}`);
-export const replayLetter = (at, text) => send("POST", "api/dead-letters/replay", { at, text });
+export const fetchLetter = (at) => request(`${OWN}/dead-letters/${at}`);
+export const replayLetter = (at, text) => send("POST", `${OWN}/dead-letters/replay`, { at, text });

@@ -18,6 +18,7 @@ export class Chart {
     this.history = history;
     this.signature = null;
     this.lines = [];
+    this.without = [];
     this.plot = null;
     this.build();
     new ResizeObserver(() => this.resize()).observe(this.canvas);
@@ -48,6 +49,7 @@ export class Chart {
   /** Draw what the history holds now. */
   update() {
     this.lines = linesOf(this.panel, this.history);
+    this.without = this.history.gaps();
     const signature = this.lines.map(({ id }) => id).join("\n");
     if (signature !== this.signature) {
       this.signature = signature;
@@ -131,8 +133,24 @@ export class Chart {
       width: this.panel.stack ? 1.25 : 1.75,
       dash: line.right ? [5, 4] : undefined,
       fill: filled ? `${colour}38` : undefined,
-      spanGaps: line.right,
+      gaps: (plot, _line, first, last, missing) => this.gaps(plot, first, last, line.right ? [] : missing),
     };
+  }
+
+  /** Stretches of pixels without a line, in order: where values are missing, and where batches are. */
+  gaps(plot, first, last, missing) {
+    const times = plot.data[0];
+    const at = (i) => Math.round(plot.valToPos(times[i], "x", true));
+    const between = this.without
+      .map((isGap, i) => (isGap && i > first && i <= last ? [at(i - 1), at(i)] : null))
+      .filter(Boolean);
+    const found = [];
+    for (const [from, to] of [...missing, ...between].sort(([a], [b]) => a - b)) {
+      const before = found.at(-1);
+      if (before && from <= before[1]) before[1] = Math.max(before[1], to);
+      else found.push([from, to]);
+    }
+    return found;
   }
 
   bands() {

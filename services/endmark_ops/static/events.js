@@ -1,6 +1,6 @@
 // The sidecar's events, read by fetch, since an EventSource sends no token.
 
-import { ApiError, headersWithToken, problemOf } from "./api.js";
+import { ApiError, OWN, headersWithToken, problemOf } from "./api.js";
 
 const FIRST_MS = 5000;
 const SILENCE_MS = 40000; // the sidecar breaks its own after 15 s
@@ -16,7 +16,7 @@ export async function* listen(signal) {
   try {
     bear(FIRST_MS);
     const options = { headers: headersWithToken(), signal: AbortSignal.any([signal, silence.signal]) };
-    const response = await fetch("api/events", options);
+    const response = await fetch(`${OWN}/events`, options);
     if (!response.ok) throw await problemOf(response);
     for await (const block of blocksOf(response.body, () => bear(SILENCE_MS))) {
       const event = eventOf(block);

@@ -85,6 +85,11 @@ export function percent(part, whole) {
   return `${share === 0 ? "0" : share.toPrecision(share < 1 ? 2 : 3)}\u00a0%`;
 }
 
+const moment = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+
+/** Local date and time of Unix seconds. */
+export const momentOf = (unix) => moment.format(new Date(unix * 1000));
+
 /** Local time of day of Unix seconds, as 24 hours. */
 export const timeOfDay = (unix, withSeconds = true) =>
   (withSeconds ? clock : shortClock).format(new Date(unix * 1000));

@@ -1,6 +1,6 @@
 // The header, the problem banner and the empty state.
 
-import { byId, setItems, setText } from "./dom.js";
+import { byId, element, setChildren, setText } from "./dom.js";
 import { NONE, ago, duration } from "./format.js";
 
 const EMPTY = {
@@ -25,11 +25,13 @@ export function showHeader(status) {
   setText(byId("empty-text"), EMPTY[status.state]);
 }
 
-/** One sentence a stream: what its time waits for. */
+/** One sentence a stream: what holds its progress back, with a link to the view of its partitions. */
 export function showProgress({ progress }) {
-  setItems(
+  setChildren(
     byId("progress"),
-    progress.map(({ sentence }) => sentence),
+    progress.map(({ sentence }) =>
+      element("li", { children: [element("a", { text: sentence, attributes: { href: "#ledger" } })] }),
+    ),
   );
 }
 

@@ -4,6 +4,8 @@ import { sumOf } from "./samples.js";
 
 export const LIMIT = 600;
 const RATE_BATCHES = 10;
+const GAP_SECONDS = 10;
+const GAP_INTERVALS = 5;
 
 export class History {
   constructor() {
@@ -38,6 +40,15 @@ export class History {
     const batch = this.batches[i];
     const before = this.batches[i - 1];
     return before?.run_id === batch.run_id ? batch.committed_at - before.committed_at : null;
+  }
+
+  /** By batch, whether a gap is before it: no job ran, or no batch came for far longer than usual. */
+  gaps() {
+    const { batches } = this;
+    const between = batches.map(({ committed_at: at }, i) => (i ? at - batches[i - 1].committed_at : 0));
+    const usual = between.slice(1).sort((a, b) => a - b)[Math.floor((batches.length - 1) / 2)] ?? 0;
+    const most = Math.max(GAP_SECONDS, GAP_INTERVALS * usual);
+    return between.map((seconds, i) => i > 0 && (seconds > most || this.interval(i) === null));
   }
 
   /** Rate of a counter per second over the last batches; falls towards 0 while no more of them come. */

@@ -1,6 +1,6 @@
 // Passes what is new to the parts of the view.
 
-import { ApiError, fetchBatches, fetchPipeline, fetchStatus } from "./api.js";
+import { ApiError, OWN, PIPELINE, fetchBatches, fetchPipeline, fetchPipelines, fetchStatus } from "./api.js";
 import { Chart } from "./charts.js";
 import { byId, setText } from "./dom.js";
 import { duration } from "./format.js";
@@ -14,6 +14,7 @@ import { showLedger } from "./ledger.js";
 import { createLetters } from "./letters.js";
 import { showLookup } from "./lookup.js";
 import { PANELS } from "./panels.js";
+import { showStates } from "./states.js";
 import { createTiles } from "./tiles.js";
 import { createTotals } from "./totals.js";
 import { createViews, offerView, shownView } from "./views.js";
@@ -24,12 +25,12 @@ const AGEING = new Set(["graph", "ledger"]);
 
 const history = new History();
 const charts = PANELS.map((panel) => new Chart(panel, history));
-byId("panels").append(...charts.map(({ node }) => node));
+for (const chart of charts) byId(chart.panel.live ? "panels" : "more-panels").append(chart.node);
 const updateTiles = createTiles(byId("tiles"));
-const updateTotals = createTotals(byId("totals"));
+const updateTotals = createTotals(byId("totals"), byId("totals-search"));
 const updateKnobs = createKnobs();
 const showLetters = createLetters();
-const updates = { graph: showGraph, ledger: showLedger, lookup: showLookup, join: showJoin, knobs: updateKnobs };
+const updates = { graph: showGraph, ledger: showLedger, lookup: showLookup, join: showJoin, knobs: updateKnobs, states: showStates };
 let upToDate = false;
 let pipeline = null;
 let latest = null;
@@ -140,5 +141,16 @@ createViews((view) => {
   show(view).catch(tell);
 });
 
+/** Link to the list, if there is another pipeline in it. */
+async function offerList() {
+  const others = (await fetchPipelines()).length > 1;
+  byId("all").hidden = !others;
+  byId("only").hidden = others;
+}
+
+setText(byId("pipeline"), PIPELINE);
+byId("status").href = `${OWN}/status`;
+byId("readiness").href += `/${encodeURIComponent(PIPELINE)}`;
+offerList().catch(tell);
 setText(byId("zone"), `Times in ${Intl.DateTimeFormat().resolvedOptions().timeZone}`);
 keepUp({ hear, ask: async () => take(await fetchStatus(), fetchNew), lose });

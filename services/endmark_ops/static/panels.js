@@ -1,10 +1,11 @@
 // What the charts show. A source turns one metric into lines: `rate` and `value` per batch, `total` since the
-// first batch, `ratio` to another metric. `sum` adds up its series, `by` those with one value of a label; else
+// first batch, `ratio` to another metric. Panels that are `live` are in the first view. `sum` adds up its series, `by` those with one value of a label; else
 // there is one line per series.
 
 export const PANELS = [
   {
     title: "Throughput",
+    live: true,
     note: "Records read by stream, and results put out",
     wide: true,
     axis: "per second",
@@ -15,6 +16,7 @@ export const PANELS = [
   },
   {
     title: "Batch time",
+    live: true,
     note: "Wall clock by phase, stacked, under the total",
     wide: true,
     axis: "seconds",
@@ -31,6 +33,7 @@ export const PANELS = [
   },
   {
     title: "Live state rows",
+    live: true,
     note: "Rows the operators hold, by stream",
     axis: "rows",
     whole: true,
@@ -72,6 +75,7 @@ export const PANELS = [
   },
   {
     title: "Rows that wait for a lookup",
+    live: true,
     note: "Stream rows that no read has answered, and those held back behind them",
     axis: "rows",
     whole: true,
@@ -82,6 +86,7 @@ export const PANELS = [
   },
   {
     title: "Dead letters and violations",
+    live: true,
     note: "All so far, by reason",
     axis: "records",
     whole: true,

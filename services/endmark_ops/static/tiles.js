@@ -35,7 +35,7 @@ const TILES = [
     name: "Lag",
     unit: "records",
     value: ({ lag }) => lag,
-    detail: ({ lag, rate }) => behind(lag, rate("records_total")),
+    detail: ({ lag, rate, isRead }) => behind(lag, rate("records_total"), isRead),
   },
   {
     name: "Dead letters",
@@ -59,9 +59,10 @@ const TILES = [
   },
 ];
 
-function behind(lag, rate) {
+function behind(lag, rate, isRead) {
   if (lag === null) return "unknown";
   if (lag === 0) return "caught up";
+  if (!isRead) return "in Kafka, no job reads";
   return lag && rate ? `\u2248\u00a0${written(lag / rate, "seconds")} of input` : NONE;
 }
 
@@ -99,12 +100,14 @@ export function createTiles(parent) {
 
 function figuresOf(history, { state, now, lag_records: lag }) {
   // After its end a run reads nothing, however young its last batch is.
-  const until = ["stopped", "failed", "lost"].includes(state) ? Infinity : now;
+  const isRead = !["stopped", "failed", "lost"].includes(state);
+  const until = isRead ? now : Infinity;
   const times = history.batches
     .slice(-TIMED_BATCHES)
     .map(({ samples }) => samples["batch_seconds{phase=total}"]);
   return {
     lag,
+    isRead,
     rate: (metric) => history.rate(metric, until),
     total: (metric) => sumOf(history.last.totals, metric),
     batchTime: (share) => quantile(times, share),

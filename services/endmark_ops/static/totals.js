@@ -8,11 +8,24 @@ const seriesName = (labels) =>
     .map(([name, value]) => `${name}=${value}`)
     .join(" ");
 
-/** Fills a table body and returns what brings it up to date. */
-export function createTotals(body) {
+/** The totals that have a text in the metric's name or meaning, or series that have it in their labels. */
+function found(totals, text) {
+  const has = (said) => said.toLowerCase().includes(text.toLowerCase());
+  return totals.flatMap((total) => {
+    if (has(total.name) || has(total.help)) return [total];
+    const samples = total.samples.filter(({ labels }) => has(seriesName(labels)));
+    return samples.length ? [{ ...total, samples }] : [];
+  });
+}
+
+/** Fills a table body with what is searched for, and returns what brings it up to date. */
+export function createTotals(body, search) {
   let signature = null;
   let cells = [];
-  return (totals) => {
+  let newest = [];
+  const show = (all) => {
+    newest = all;
+    const totals = found(all, search.value.trim());
     const next = totals.map(({ name, samples }) => name + samples.map(({ labels }) => seriesName(labels))).join("\n");
     if (next !== signature) {
       signature = next;
@@ -23,6 +36,8 @@ export function createTotals(body) {
       .flatMap(({ samples }) => samples)
       .forEach(({ value }, i) => setText(cells[i], exact(value)));
   };
+  search.addEventListener("input", () => show(newest));
+  return show;
 }
 
 function rowsOf({ name, help, unit, samples }, cells) {

@@ -39,6 +39,7 @@ LETTERS: list[Letter] = [
     ("items", 0, 9, "wrong_type", "price: no number", None),
     ("bids", 0, 9, "wrong_type", "price: 'x' is no number", b'{"price": "x"}'),
 ]
+API = "/api/pipelines/small"
 
 
 @pytest.fixture
@@ -124,13 +125,13 @@ def test_a_letter_is_replayed_once_to_its_partition(ops: OpsDatabase, broker: Br
     described = describe(make_pipeline())
     described.topics["bids"] = "replayed"
     ops.describe("small", described.model_dump())
-    app = create_app(str(ops.engine.url), "small", reach=Reach(WRITE_ONLY, broker.bootstrap, tmp_path))
+    app = create_app(str(ops.engine.url), reach=Reach(WRITE_ONLY, broker.bootstrap, tmp_path))
     api = OpsClient(app, headers=bearer(WRITER))
     mended = {"at": "replayed/1/0", "text": '{"a": 1}', "by": "Zoë"}
-    before = api.get("/api/dead-letters").json()["letters"]
-    done = api.post("/api/dead-letters/replay", json=mended)
-    again = api.post("/api/dead-letters/replay", json=mended)
-    [after] = api.get("/api/dead-letters").json()["letters"]
+    before = api.get(f"{API}/dead-letters").json()["letters"]
+    done = api.post(f"{API}/dead-letters/replay", json=mended)
+    again = api.post(f"{API}/dead-letters/replay", json=mended)
+    [after] = api.get(f"{API}/dead-letters").json()["letters"]
 
     assert [letter["replayed"] for letter in before] == [None]
     assert (done.status_code, done.json()["to_offset"]) == (202, 0)
@@ -150,18 +151,18 @@ def test_letters_over_http(ops: OpsDatabase, table: Path) -> None:
     """Long values are cut in lists alone, and what is no text comes as base64."""
     write_letters(table, [("bids", 0, 99, "not_json", "long", b"x" * 5000)])
     ops.describe("small", describe(make_pipeline()).model_dump())
-    api = OpsClient(create_app(str(ops.engine.url), "small", reach=Reach(warehouse=table.parent)))
-    first = api.get("/api/dead-letters", params={"limit": 3, "topic": "bids"}).json()
-    rest = api.get("/api/dead-letters", params={"topic": "bids", "after": first["after"]}).json()
+    api = OpsClient(create_app(str(ops.engine.url), reach=Reach(warehouse=table.parent)))
+    first = api.get(f"{API}/dead-letters", params={"limit": 3, "topic": "bids"}).json()
+    rest = api.get(f"{API}/dead-letters", params={"topic": "bids", "after": first["after"]}).json()
 
     assert [letter["at"] for letter in first["letters"]] == ["bids/0/99", "bids/0/9", "bids/1/9"]
     assert ([letter["at"] for letter in rest["letters"]], rest["after"]) == (["bids/0/4"], None)
     assert (len(first["letters"][0]["text"]), first["letters"][0]["whole"]) == (2000, False)
     assert base64.b64decode(first["letters"][2]["base64"]) == b"\xff\xfe{"
-    whole = api.get("/api/dead-letters/bids/0/99").json()
+    whole = api.get(f"{API}/dead-letters/bids/0/99").json()
     assert (len(whole["text"]), whole["whole"]) == (5000, True)
-    assert api.get("/api/dead-letters/bids/0/98").status_code == 404
-    assert api.get("/api/dead-letters?after=bids").status_code == 400
+    assert api.get(f"{API}/dead-letters/bids/0/98").status_code == 404
+    assert api.get(f"{API}/dead-letters?after=bids").status_code == 400
 
 
 @pytest.mark.parametrize(
@@ -181,11 +182,11 @@ def test_a_replay_that_cannot_be_is_refused_with_why(
     described.topics["bids"] = "bids"
     ops.describe("small", described.model_dump())
     reach = Reach(WRITE_ONLY, NOBODY, table.parent)
-    api = OpsClient(create_app(str(ops.engine.url), "small", reach=reach), headers=bearer(WRITER))
-    answer = api.post("/api/dead-letters/replay", json=body)
+    api = OpsClient(create_app(str(ops.engine.url), reach=reach), headers=bearer(WRITER))
+    answer = api.post(f"{API}/dead-letters/replay", json=body)
 
     assert (answer.status_code, says in answer.json()["detail"]) == (status, True)
-    unreadable = api.post("/api/dead-letters/replay", content=b'{"at": "bids/0/4", "text": "\\ud800"}')
+    unreadable = api.post(f"{API}/dead-letters/replay", content=b'{"at": "bids/0/4", "text": "\\ud800"}')
     assert unreadable.status_code == 422
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,11 @@ from endmark_ops.reach import Reach
 from support.broken_records import write_letters
 from support.commands import endmark
 from support.ops_client import OpsClient
-from support.ops_job import PIPELINE, Job
+from support.ops_job import API, PIPELINE, Job
 from support.ops_tokens import BOTH, READER, WRITE_ONLY, WRITER, bearer
 from support.verify_world import make_pipeline
 
+OF_ONE = "/api/pipelines/{pipeline}"
 BASIC = {"Authorization": f"Basic {WRITER}"}
 
 
@@ -44,7 +46,10 @@ def _undelayed() -> Iterator[None]:
 
 def app(tmp_path: Path, reach: Reach, known_as: Sequence[str] = ()) -> FastAPI:
     url = f"sqlite:///{tmp_path / 'ops.db'}"
-    return create_app(url, PIPELINE, known_as=known_as, reach=reach, stream_seconds=0.05)
+    with closing(OpsDatabase(url)) as database:
+        if PIPELINE not in database.pipelines():
+            Job(database).start()
+    return create_app(url, known_as=known_as, reach=reach, stream_seconds=0.05)
 
 
 def routes(client: OpsClient, *, writing: bool) -> Iterator[tuple[str, str]]:
@@ -52,7 +57,7 @@ def routes(client: OpsClient, *, writing: bool) -> Iterator[tuple[str, str]]:
     for path, operations in client.get("/openapi.json").json()["paths"].items():
         for method in operations:
             if (method.upper() not in READS) == writing:
-                yield method, path.replace("{", "").replace("}", "")
+                yield method, path.replace("{pipeline}", PIPELINE).replace("{", "").replace("}", "")
 
 
 def answers(client: OpsClient, found: list[tuple[str, str]], headers: dict[str, str]) -> set[int]:
@@ -72,7 +77,7 @@ def test_every_route_that_writes_refuses_all_but_a_token_that_may(tmp_path: Path
     assert answers(client, found, bearer(READER)) == {403}
     assert answers(client, found, bearer(WRITER)) == {409}  # since no job has told of itself
     assert client.delete("/api/nothing").status_code == 401
-    missing = client.put("/api/knobs/x")
+    missing = client.put(f"{API}/knobs/x")
     assert missing.headers["WWW-Authenticate"] == "Bearer"
     assert WRITER not in missing.text
 
@@ -106,11 +111,11 @@ def test_reads_need_a_token_once_there_is_one_for_reading(tmp_path: Path) -> Non
 def test_the_document_says_what_a_request_needs(tmp_path: Path) -> None:
     paths = OpsClient(app(tmp_path, Reach())).get("/openapi.json").json()["paths"]
 
-    assert paths["/api/knobs/{name}"]["put"]["security"] == [{"token": []}]
-    assert paths["/api/knobs"]["get"]["security"] == [{}, {"token": []}]
+    assert paths["/api/pipelines/{pipeline}/knobs/{name}"]["put"]["security"] == [{"token": []}]
+    assert paths["/api/pipelines/{pipeline}/knobs"]["get"]["security"] == [{}, {"token": []}]
     assert "security" not in paths["/healthz"]["get"]
     assert {"202", "400", "401", "403", "404", "409", "503"} <= set(
-        paths["/api/knobs/{name}/revert"]["post"]["responses"]
+        paths["/api/pipelines/{pipeline}/knobs/{name}/revert"]["post"]["responses"]
     )
 
 
@@ -129,14 +134,13 @@ def test_an_expired_token_is_worth_nothing_and_opens_nothing(tmp_path: Path) -> 
     ended = parse_tokens(f"grafana:read:{yesterday}:{READER}\nann:write:{yesterday}:{WRITER}", "here")
     last_day = parse_tokens(f"grafana:read:{today}:{READER}\nann:write:{today}:{WRITER}", "here")
     old, good = OpsClient(app(tmp_path, Reach(ended))), OpsClient(app(tmp_path, Reach(last_day)))
-    reads, writes = [("get", "/api/status")], list(routes(good, writing=True))
-    OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}").close()
+    reads, writes = [("get", f"{API}/status")], list(routes(good, writing=True))
 
     assert answers(good, writes, bearer(WRITER)) == {409}
     assert answers(good, reads, bearer(READER)) == {200}
     assert answers(old, writes[:1], bearer(WRITER)) == answers(old, reads, bearer(READER)) == {401}
     assert answers(old, reads, {}) == {401}
-    told = old.get("/api/status", headers=bearer(WRITER)).json()["detail"]
+    told = old.get(f"{API}/status", headers=bearer(WRITER)).json()["detail"]
     assert told == f"token ann was good until {yesterday}; ask for a new one"
 
 
@@ -145,16 +149,15 @@ def test_failed_logins_are_counted_and_logged_without_their_tokens(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A request that names no token is no failed login: a browser has none before it is given one."""
-    OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}").close()
     tokens = parse_tokens(f"grafana:read:{READER}\nann:write:2020-02-29:{WRITER}", "here")
     client = OpsClient(app(tmp_path, Reach(tokens)))
-    assert client.get("/api/status").status_code == 401
-    assert client.get("/api/status", headers=bearer("x" * 20)).status_code == 401
-    assert client.get("/api/status", headers=bearer(WRITER)).status_code == 401
+    assert client.get(f"{API}/status").status_code == 401
+    assert client.get(f"{API}/status", headers=bearer("x" * 20)).status_code == 401
+    assert client.get(f"{API}/status", headers=bearer(WRITER)).status_code == 401
 
     shown = client.get("/metrics", headers=bearer(READER)).text
     for reason in ("unknown", "expired"):
-        line = f'endmark_failed_logins_total{{pipeline="{PIPELINE}",reason="{reason}"}} 1.0'
+        line = f'endmark_failed_logins_total{{reason="{reason}"}} 1.0'
         assert line in shown
     assert "failed login from testclient: its token is unknown" in caplog.text
     assert "failed login from testclient: its token is expired (ann)" in caplog.text
@@ -173,12 +176,52 @@ def test_whoever_fails_again_waits_longer_and_alone() -> None:
     assert failed.count("192.0.2.1", "unknown") == 0.25
 
 
+def test_a_token_may_be_for_some_pipelines_only(tmp_path: Path) -> None:
+    """It sees and changes nothing of others, on any path, and answers that clients share keep to it."""
+    known = parse_tokens(f"ann:write@{PIPELINE}:{WRITER},bob:read@sales+orders:{READER}", "here")
+    assert [token.pipelines for token in known] == [frozenset({PIPELINE}), frozenset({"sales", "orders"})]
+    client = OpsClient(app(tmp_path, Reach(known)))
+    with closing(OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")) as database:
+        database.start_run("run-2", "sales", "app", "/checkpoint")
+    found = list(routes(client, writing=False))
+    own = [(method, path) for method, path in found if PIPELINE in path]
+    assert {path for _, path in found} - {path for _, path in own} == {
+        "/healthz",
+        "/readyz",
+        "/metrics",
+        "/api/pipelines",
+    }
+    writes = list(routes(client, writing=True))
+
+    assert answers(client, writes, bearer(WRITER)) == {409}
+    assert answers(client, own, bearer(WRITER)) == {200, 409, 503}
+    assert answers(client, own, bearer(READER)) == answers(client, writes, bearer(READER)) == {403}
+    for token, name, other in ((WRITER, PIPELINE, "sales"), (READER, "sales", PIPELINE)):
+        listed = client.get("/api/pipelines", headers=bearer(token)).json()["pipelines"]
+        assert [each["pipeline"] for each in listed] == [name]
+        shown = client.get("/metrics", headers=bearer(token)).text
+        assert f'pipeline="{name}"' in shown
+        assert other not in shown + client.get("/readyz", headers=bearer(token)).text
+        # Neither is it told whether there is one of that name.
+        told = client.get(f"/api/pipelines/{other}/status", headers=bearer(token))
+        never = client.get("/api/pipelines/nothing/status", headers=bearer(token))
+        assert (told.status_code, told.json()) == (never.status_code, never.json())
+        assert client.get(
+            f"/api/pipelines/{name}%2F..%2F{other}/status", headers=bearer(token)
+        ).status_code in (
+            403,
+            404,
+        )
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         (f"ann:write:2027-02-30:{WRITER}", "token 1 is malformed"),
         ("ann:write:2027-02-28:short", "token 1 is malformed"),
         ("ann:write:tomorrow:0123456789abcdef", "token 1 is malformed"),
+        (f"ann:write@:{WRITER}", "token 1 is malformed"),
+        (f"ann:write@orders,sales:{WRITER}", "token 1 is malformed"),
         (f"ann:{WRITER}", "token 1 is malformed; write NAME:read:TOKEN or NAME:write:TOKEN"),
         (f"ann:write:{WRITER}\nbo:write:short", "token 2 is malformed"),
         (f"ann:write:{WRITER}\nann:read:{READER}", "ann has two tokens"),
@@ -203,9 +246,7 @@ def test_no_request_makes_the_sidecar_fail(tmp_path: Path, broker: Broker) -> No
     with_job = app(tmp_path, Reach(WRITE_ONLY, broker.bootstrap, tmp_path), ["testserver"])
     database = OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")
     database.describe(PIPELINE, describe(make_pipeline()).model_dump())
-    job = Job(database)
-    job.start()
-    job.commit()
+    Job(database).commit()
     make_topic(broker.bootstrap, "small-control")
     write_letters(tmp_path / "dead_letters", [("bids", 0, 0, "not_json", "no JSON", b"{")])
     seen: set[tuple[str, int]] = set()
@@ -217,6 +258,8 @@ def test_no_request_makes_the_sidecar_fail(tmp_path: Path, broker: Broker) -> No
         @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), database=None)
         @given(found.ok().as_strategy())
         def check(case: Case[Any]) -> None:
+            if "pipeline" in case.path_parameters and case.path_parameters["pipeline"][0].isupper():
+                case.path_parameters["pipeline"] = PIPELINE  # chance would not find its name
             answer = case.call(headers=bearer(WRITER), app=with_job)
             seen.add((case.path, answer.status_code))
             case.validate_response(
@@ -225,7 +268,11 @@ def test_no_request_makes_the_sidecar_fail(tmp_path: Path, broker: Broker) -> No
 
         check()
 
-    assert {("/api/knobs/{name}", 404), ("/api/dead-letters", 200), ("/api/dead-letters/replay", 400)} <= seen
+    assert {
+        (f"{OF_ONE}/knobs/{{name}}", 404),
+        (f"{OF_ONE}/dead-letters", 200),
+        (f"{OF_ONE}/dead-letters/replay", 400),
+    } <= seen
     database.close()
 
 

@@ -17,11 +17,12 @@ from endmark.control.description import describe
 from endmark.control.tables import runs
 from endmark.metrics import CATALOGUE
 from endmark_ops.app import create_app
+from endmark_ops.durations import BOUNDS
 from endmark_ops.progress import stream_progress
 from endmark_ops.units import UNITS
 from support.fulfilment import FULFILMENT
 from support.ops_client import OpsClient
-from support.ops_job import PIPELINE, Job
+from support.ops_job import API, PIPELINE, Job
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def job(url: str) -> Iterator[Job]:
 
 @pytest.fixture
 def client(url: str, job: Job) -> Iterator[OpsClient]:
-    with OpsClient(create_app(url, PIPELINE, shared_seconds=0)) as client:
+    with OpsClient(create_app(url, shared_seconds=0)) as client:
         yield client
 
 
@@ -51,7 +52,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> float:
 
 
 def reasons(client: OpsClient) -> list[str]:
-    answer = client.get("/readyz")
+    answer = client.get(f"/readyz/{PIPELINE}")
     body = answer.json()
     assert answer.status_code == (200 if body["ready"] else 503)
     assert body["ready"] == (body["reasons"] == [])
@@ -67,6 +68,8 @@ def test_ready_while_batches_are_fresh(client: OpsClient, job: Job) -> None:
 
 def test_not_ready_before_the_first_run_and_batch(client: OpsClient, job: Job) -> None:
     """Without a run or a batch the sidecar names both as reasons."""
+    assert client.get(f"/readyz/{PIPELINE}").status_code == 404
+    job.database.describe(PIPELINE, describe(FULFILMENT).model_dump())
     assert reasons(client) == ["no run of this pipeline has started", "no batch has been committed"]
     job.database.start_run("run-1", PIPELINE, "app", "/checkpoint")
     assert reasons(client) == ["the latest run is starting", "no batch has been committed"]
@@ -101,7 +104,7 @@ def test_status_tells_run_batch_lag_and_totals(client: OpsClient, job: Job, now:
     job.start()
     for _ in range(3):
         samples = job.commit(age=2, now=now)
-    status = client.get("/api/status").json()
+    status = client.get(f"{API}/status").json()
     assert (status["pipeline"], status["state"]) == (PIPELINE, "running")
     assert status["run"]["run_id"] == job.run_id
     assert 0 <= status["run"]["uptime_seconds"] < 60
@@ -119,9 +122,11 @@ def test_status_tells_run_batch_lag_and_totals(client: OpsClient, job: Job, now:
     assert {"operator": "join", "stream": "bids"} in [s["labels"] for s in totals["state_rows"]["samples"]]
 
 
-def test_status_before_anything_happened(client: OpsClient) -> None:
-    """Without runs the status is `waiting` and empty."""
-    status = client.get("/api/status").json()
+def test_status_before_anything_happened(client: OpsClient, job: Job) -> None:
+    """Without runs the status is `waiting` and empty. A pipeline that nobody has named is not there."""
+    assert client.get(f"{API}/status").status_code == 404
+    job.database.describe(PIPELINE, describe(FULFILMENT).model_dump())
+    status = client.get(f"{API}/status").json()
     assert status["state"] == "waiting"
     assert [status[name] for name in ("run", "last_batch", "lag_records", "totals")] == [None, None, None, []]
 
@@ -130,10 +135,10 @@ def test_restarted_run_is_not_stale_at_once(client: OpsClient, job: Job) -> None
     """A run counts as stale by its own silence, not by the age of a batch before it."""
     job.start()
     job.commit(age=600)
-    assert client.get("/api/status").json()["state"] == "running"
+    assert client.get(f"{API}/status").json()["state"] == "running"
     with job.database.engine.begin() as connection:
         connection.execute(runs.update().values(started_at=runs.c.started_at - 100))
-    assert client.get("/api/status").json()["state"] == "stale"
+    assert client.get(f"{API}/status").json()["state"] == "stale"
 
 
 def test_uptime_ends_with_the_run(client: OpsClient, job: Job) -> None:
@@ -142,7 +147,7 @@ def test_uptime_ends_with_the_run(client: OpsClient, job: Job) -> None:
     job.database.set_run_state(job.run_id, "stopped")
     with job.database.engine.begin() as connection:
         connection.execute(runs.update().values(started_at=1000.0, stopped_at=1090.0))
-    assert client.get("/api/status").json()["run"]["uptime_seconds"] == 90
+    assert client.get(f"{API}/status").json()["run"]["uptime_seconds"] == 90
 
 
 def test_other_pipelines_are_not_shown(client: OpsClient, job: Job) -> None:
@@ -152,7 +157,7 @@ def test_other_pipelines_are_not_shown(client: OpsClient, job: Job) -> None:
     job.database.start_run("other", "payments", "app", "/checkpoint")
     job.database.set_run_state("other", "failed", "not ours")
     job.database.record_batch("payments", 900, "other", {}, {})
-    status = client.get("/api/status").json()
+    status = client.get(f"{API}/status").json()
     assert (status["state"], status["last_batch"]["batch_id"]) == ("running", 0)
     assert reasons(client) == []
 
@@ -161,19 +166,20 @@ def test_batches_after_an_id(client: OpsClient, job: Job) -> None:
     """Only newer batches come, oldest first, and the newest ones when there are too many."""
     job.start()
     written = [job.commit() for _ in range(6)]
-    points = client.get("/api/batches", params={"after": 2}).json()["batches"]
+    points = client.get(f"{API}/batches", params={"after": 2}).json()["batches"]
     assert [point["batch_id"] for point in points] == [3, 4, 5]
     assert points[0]["samples"] == written[3]
     assert points[0]["totals"]["groups_closed_total"] == 44
-    newest = client.get("/api/batches", params={"limit": 2}).json()["batches"]
+    newest = client.get(f"{API}/batches", params={"limit": 2}).json()["batches"]
     assert [point["batch_id"] for point in newest] == [4, 5]
-    assert client.get("/api/batches", params={"after": 5}).json() == {"batches": []}
+    assert client.get(f"{API}/batches", params={"after": 5}).json() == {"batches": []}
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=1001", "after=-2", "after=x", f"after={2**63}"])
-def test_batches_refuses_a_bad_query(client: OpsClient, query: str) -> None:
+def test_batches_refuses_a_bad_query(client: OpsClient, job: Job, query: str) -> None:
     """A limit or id out of bounds is answered with 422."""
-    assert client.get(f"/api/batches?{query}").status_code == 422
+    job.start()
+    assert client.get(f"{API}/batches?{query}").status_code == 422
 
 
 @pytest.mark.parametrize(
@@ -209,7 +215,8 @@ def test_metrics_publish_the_totals(
     ours = frozenset({"pipeline": PIPELINE}.items())
     assert published["endmark_run_up", ours] == 1
     assert 0 <= published["endmark_last_batch_age_seconds", ours] < 30
-    assert len(published) == len(batch.totals) + 6  # of the sidecar itself
+    histogram = len(BOUNDS) + 3
+    assert len(published) == len(batch.totals) + histogram + 6  # of the sidecar itself
     assert f"# HELP endmark_groups_closed{help_suffix} Groups put out" in answer.text
 
 
@@ -230,7 +237,7 @@ def test_metrics_this_version_does_not_know(client: OpsClient, job: Job) -> None
     job.start()
     job.database.record_batch(PIPELINE, 0, job.run_id, {"shiny_total{kind=new}": 3.0}, {})
     assert 'endmark_shiny_total{kind="new",pipeline="auction"} 3.0' in client.get("/metrics").text
-    assert client.get("/api/status").json()["totals"][0]["help"] == ""
+    assert client.get(f"{API}/status").json()["totals"][0]["help"] == ""
 
 
 def test_every_metric_has_a_unit() -> None:
@@ -240,9 +247,10 @@ def test_every_metric_has_a_unit() -> None:
 
 def test_pipeline_is_told_by_its_steps(client: OpsClient, job: Job) -> None:
     """Streams, steps with inputs, and tables and topics with the step that they come from."""
-    assert client.get("/api/pipeline").json() == {"pipeline": None}
+    job.start()
+    assert client.get(API).json() == {"pipeline": None}
     job.database.describe(PIPELINE, describe(FULFILMENT).model_dump())
-    told = client.get("/api/pipeline").json()["pipeline"]
+    told = client.get(API).json()["pipeline"]
     assert told["streams"][0] == {"name": "orders", "topic": "orders"}
     joined = {"name": "fulfilled", "kind": "join", "inputs": ["located", "payments", "shipments"]}
     assert told["steps"][3] == joined | {"relation": None}
@@ -255,11 +263,12 @@ def test_pipeline_is_told_by_its_steps(client: OpsClient, job: Job) -> None:
 def test_openapi_describes_the_answers(client: OpsClient) -> None:
     """The schema names typed answers and bounds; the documentation views, which load scripts, are off."""
     schema = client.get("/openapi.json").json()
-    nouns = {path.removeprefix("/api/").partition("/")[0] for path in schema["paths"] if "/api/" in path}
-    told = {"status", "batches", "events", "forecasts", "what-ifs", "pipeline"}
-    assert nouns == told | {"knobs", "dead-letters"}
-    assert {"/healthz", "/readyz", "/metrics", "/api/dead-letters/replay"} <= set(schema["paths"])
-    answer = schema["paths"]["/api/batches"]["get"]["responses"]["200"]
+    own = "/api/pipelines/{pipeline}/"
+    nouns = {path.removeprefix(own).partition("/")[0] for path in schema["paths"] if path.startswith(own)}
+    assert nouns == {"status", "batches", "events", "forecasts", "what-ifs", "knobs", "dead-letters", "why"}
+    of_all = {"/healthz", "/readyz", "/readyz/{pipeline}", "/metrics", "/api/pipelines", own.rstrip("/")}
+    assert {path for path in schema["paths"] if not path.startswith(own)} == of_all
+    answer = schema["paths"]["/api/pipelines/{pipeline}/batches"]["get"]["responses"]["200"]
     assert answer["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Batches"}
-    assert "503" in schema["paths"]["/api/status"]["get"]["responses"]
+    assert "503" in schema["paths"]["/api/pipelines/{pipeline}/status"]["get"]["responses"]
     assert client.get("/docs").status_code == 404

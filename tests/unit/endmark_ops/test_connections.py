@@ -26,7 +26,7 @@ from endmark_ops.server import serve
 limits = dict(each.split("=") for each in sys.argv[2:])
 for name, value in limits.items():
     setattr(connections, name, float(value))
-serve(sys.argv[1], "auction", on_ready=lambda url: print(url, flush=True))
+serve(sys.argv[1], on_ready=lambda url: print(url, flush=True))
 """
 
 

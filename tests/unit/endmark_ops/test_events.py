@@ -16,8 +16,8 @@ from fastapi.sse import ServerSentEvent
 
 from endmark.control.database import FinishedBatch
 from endmark_ops import feed as feeds
-from endmark_ops.feed import Feed, FullError
-from endmark_ops.source import OpsSource, Snapshot
+from endmark_ops.feed import Feed, Feeds, FullError
+from endmark_ops.source import OpsReader, OpsSource, Snapshot
 from support.ops_job import PIPELINE, Job, job_in
 
 pytestmark = pytest.mark.timeout(300)
@@ -48,9 +48,9 @@ def job(tmp_path: Path) -> Iterator[Job]:
 
 @pytest.fixture
 def source(job: Job) -> Iterator[Counted]:
-    source = Counted(str(job.database.engine.url), PIPELINE)
-    yield source
-    source.close()
+    reader = OpsReader(str(job.database.engine.url))
+    yield Counted(reader, PIPELINE)
+    reader.close()
 
 
 def feed_of(source: OpsSource, stale_seconds: float = 60.0, stream_seconds: float = 30.0) -> Feed:
@@ -60,7 +60,7 @@ def feed_of(source: OpsSource, stale_seconds: float = 60.0, stream_seconds: floa
 @asynccontextmanager
 async def listening(feed: Feed) -> AsyncIterator[Callable[[], Any]]:
     """Gives what waits for the next event: its name, id and data."""
-    with feed.place():
+    with feed.joined():
         events = feed.listen()
 
         async def heard() -> tuple[str | None, str | None, Any]:
@@ -186,14 +186,24 @@ def test_no_more_listen_than_may(source: Counted, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(feeds, "PLACES", 2)
 
     async def scene() -> None:
-        feed = feed_of(source)
-        with feed.place():
-            with feed.place(), pytest.raises(FullError, match="2 listen already"), feed.place():
-                pass
-            with feed.place():
-                pass
-        feed.close()
-        with pytest.raises(FullError, match="about to end"), feed.place():
+        made = []
+
+        def make(name: str) -> Feed:
+            made.append(name)
+            return feed_of(source)
+
+        places = Feeds(make)
+        with places.place("orders") as feed:
+            with places.place("sales") as other:
+                assert other is not feed
+                with pytest.raises(FullError, match="2 listen already"), places.place("orders"):
+                    pass
+            with places.place("orders") as again:
+                assert again is feed
+        with places.place("orders") as later:
+            assert later is not feed
+        places.close()
+        with pytest.raises(FullError, match="about to end"), places.place("orders"):
             pass
 
     asyncio.run(scene())
@@ -231,7 +241,7 @@ def test_a_reader_that_fails_ends_the_streams(source: Counted, monkeypatch: pyte
 
     async def scene() -> list[ServerSentEvent]:
         feed = feed_of(source)
-        with feed.place():
+        with feed.joined():
             return [event async for event in feed.listen()]
 
     assert asyncio.run(asyncio.wait_for(scene(), 60)) == []

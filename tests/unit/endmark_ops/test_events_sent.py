@@ -13,7 +13,7 @@ import pytest
 from endmark_ops import feed as feeds
 from endmark_ops.app import create_app
 from support.ops_client import OpsClient
-from support.ops_job import PIPELINE, Job, job_in
+from support.ops_job import API, Job, job_in
 from support.ops_sidecar import Sidecar
 
 pytestmark = pytest.mark.timeout(400)
@@ -30,9 +30,9 @@ def job(tmp_path: Path) -> Iterator[Job]:
 def test_streams_end_in_time_and_leave_their_places(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeds, "PLACES", 1)
     url = str(job.database.engine.url)
-    with OpsClient(create_app(url, PIPELINE, shared_seconds=0.01, stream_seconds=3)) as client:
+    with OpsClient(create_app(url, shared_seconds=0.01, stream_seconds=3)) as client:
         for _ in range(2):
-            answer = client.get("/api/events")
+            answer = client.get(f"{API}/events")
             assert answer.status_code == 200
             assert answer.headers["Content-Type"].startswith("text/event-stream")
             assert answer.headers.get_list("Cache-Control") == ["no-cache"]
@@ -40,14 +40,14 @@ def test_streams_end_in_time_and_leave_their_places(job: Job, monkeypatch: pytes
             assert lines[0] == "event: news"
             assert lines[1].startswith('data: {"after":-1,"batches":[{"batch_id":0,')
             assert lines[2:] == ["id: 0", "retry: 2000", "", ""]
-    with OpsClient(create_app(url, PIPELINE)) as client:
-        client.app.state.feed.close()  # type: ignore[attr-defined]
-        assert client.get("/api/events").status_code == 503
+    with OpsClient(create_app(url)) as client:
+        client.app.state.feeds.close()  # type: ignore[attr-defined]
+        assert client.get(f"{API}/events").status_code == 503
 
 
 def test_the_document_has_the_events(job: Job) -> None:
-    with OpsClient(create_app(str(job.database.engine.url), PIPELINE)) as client:
-        operation = client.get("/openapi.json").json()["paths"]["/api/events"]["get"]
+    with OpsClient(create_app(str(job.database.engine.url))) as client:
+        operation = client.get("/openapi.json").json()["paths"]["/api/pipelines/{pipeline}/events"]["get"]
     event = operation["responses"]["200"]["content"]["text/event-stream"]["itemSchema"]["properties"]
     assert event["data"]["contentSchema"] == {"$ref": "#/components/schemas/News"}
     assert {"401", "503"} <= operation["responses"].keys()
@@ -55,7 +55,7 @@ def test_the_document_has_the_events(job: Job) -> None:
 
 def listener(sidecar: Sidecar) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
     connection = http.client.HTTPConnection(urlsplit(sidecar.url).netloc, timeout=60)
-    connection.request("GET", "/api/events")
+    connection.request("GET", f"{API}/events")
     return connection, connection.getresponse()
 
 
@@ -67,7 +67,7 @@ def test_the_sidecar_ends_at_once_while_many_listen(job: Job) -> None:
 
 def seconds_to_end(job: Job) -> float:
     """Stop a sidecar to which 20 clients listen, and return how long that takes."""
-    sidecar = Sidecar(str(job.database.engine.url), PIPELINE)
+    sidecar = Sidecar(str(job.database.engine.url))
     sidecar.start()
     opened = [listener(sidecar) for _ in range(20)]
     assert [answer.readline() for _, answer in opened] == [b"event: news\n"] * 20
@@ -81,7 +81,7 @@ def seconds_to_end(job: Job) -> float:
 
 
 def test_who_goes_away_leaves_a_place(job: Job) -> None:
-    sidecar = Sidecar(str(job.database.engine.url), PIPELINE)
+    sidecar = Sidecar(str(job.database.engine.url))
     sidecar.start()
     opened = [listener(sidecar) for _ in range(feeds.PLACES)]
     assert {answer.status for _, answer in opened} == {200}

@@ -15,7 +15,7 @@ from endmark.control.description import describe
 from endmark.metrics import Samples, sample
 from endmark_ops.app import create_app
 from support.ops_client import OpsClient
-from support.ops_job import PIPELINE, Job, described_job, forecast_of, join_forecast_of
+from support.ops_job import API, PIPELINE, Job, described_job, forecast_of, join_forecast_of
 from support.verify_alone import alone
 from support.verify_world import make_pipeline
 
@@ -27,13 +27,14 @@ def database(tmp_path: Path) -> Iterator[OpsDatabase]:
 
 
 def answer(database: OpsDatabase) -> dict[str, Any]:
-    client = OpsClient(create_app(str(database.engine.url), PIPELINE, shared_seconds=0))
-    found: dict[str, Any] = client.get("/api/forecasts").json()
+    client = OpsClient(create_app(str(database.engine.url), shared_seconds=0))
+    found: dict[str, Any] = client.get(f"{API}/forecasts").json()
     return found
 
 
 def test_forecasts_of_each_relation_and_of_the_join(database: OpsDatabase) -> None:
     """The newest, by name, and of this pipeline alone."""
+    database.start_run("run-1", PIPELINE, "app", "/checkpoint")
     assert answer(database) == {"lookups": [], "join": None, "join_measured": None}
     told = {name: forecast_of(name) for name in ("sellers", "ranks")}
     old, join = forecast_of("sellers", fastest=1.0), join_forecast_of(20_000)

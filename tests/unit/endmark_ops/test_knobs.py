@@ -24,6 +24,7 @@ from support.verify_world import make_pipeline
 
 # Connections to port 1 of this host are refused at once.
 NOBODY = "127.0.0.1:1"
+API = "/api/pipelines/small"
 
 
 @pytest.fixture
@@ -33,9 +34,9 @@ def ops(tmp_path: Path) -> Iterator[OpsDatabase]:
     database.close()
 
 
-def client(ops: OpsDatabase, bootstrap: str | None, name: str = "small") -> OpsClient:
+def client(ops: OpsDatabase, bootstrap: str | None) -> OpsClient:
     return OpsClient(
-        create_app(str(ops.engine.url), name, reach=Reach(WRITE_ONLY, bootstrap)), headers=bearer(WRITER)
+        create_app(str(ops.engine.url), reach=Reach(WRITE_ONLY, bootstrap)), headers=bearer(WRITER)
     )
 
 
@@ -53,7 +54,7 @@ def test_knobs_are_told_with_what_they_may_be_and_are(ops: OpsDatabase) -> None:
     ]
     turns[0] |= {"why": "it is cheaper"}
     ops.record_turns("small", 4, turns, filed(steps_of(pipeline)))
-    found = client(ops, None).get("/api/knobs").json()
+    found = client(ops, None).get(f"{API}/knobs").json()
 
     knobs = {knob["name"]: knob for knob in found["knobs"]}
     strategy, pages, time, memory, every, of_join, records, pace = knobs.values()
@@ -79,7 +80,7 @@ def test_knobs_are_told_with_what_they_may_be_and_are(ops: OpsDatabase) -> None:
     }
     history = [(turn["offset"], turn["before"], turn["refused"], turn["why"]) for turn in found["history"]]
     assert history == [(1, "scan", "there is none", None), (0, "auto", None, "it is cheaper")]
-    assert len(client(ops, None).get("/api/knobs?limit=1").json()["history"]) == 1
+    assert len(client(ops, None).get(f"{API}/knobs?limit=1").json()["history"]) == 1
 
 
 def test_knobs_are_turned_and_turned_back_by_control_records(ops: OpsDatabase, broker: Broker) -> None:
@@ -87,15 +88,16 @@ def test_knobs_are_turned_and_turned_back_by_control_records(ops: OpsDatabase, b
     described = describe(make_pipeline(looking={"time_per_batch": "3s"}))
     ops.describe("dials", described.model_copy(update={"control_topic": "dials-control"}).model_dump())
     make_topic(broker.bootstrap, "dials-control")
-    api = client(ops, broker.bootstrap, "dials")
+    api = client(ops, broker.bootstrap)
+    dials = "/api/pipelines/dials/knobs"
     name = "steps.known.lookup.time_per_batch"
-    never = api.post(f"/api/knobs/{name}/revert", json={})
-    sent = api.put(f"/api/knobs/{name}", json={"value": "500ms"})
+    never = api.post(f"{dials}/{name}/revert", json={})
+    sent = api.put(f"{dials}/{name}", json={"value": "500ms"})
     ops.record_turns("dials", 1, [told(0, name, 0.5), told(1, name, 7.0)], {name: 3.0})
     answers = [
-        api.post(f"/api/knobs/{name}/revert", json={"by": "Zoë"}),
-        api.post(f"/api/knobs/{name}/revert", json={"to": "file"}),
-        api.put(f"/api/knobs/{name}", json={"value": None}),
+        api.post(f"{dials}/{name}/revert", json={"by": "Zoë"}),
+        api.post(f"{dials}/{name}/revert", json={"to": "file"}),
+        api.put(f"{dials}/{name}", json={"value": None}),
     ]
 
     assert (never.status_code, "was never turned" in never.json()["detail"]) == (409, True)
@@ -157,7 +159,7 @@ def test_what_cannot_be_is_refused_with_why(
     ops: OpsDatabase, name: str, body: dict[str, Any], status: int, says: str
 ) -> None:
     ops.describe("small", describe(make_pipeline()).model_dump())
-    answer = client(ops, NOBODY).put(f"/api/knobs/{name}", json=body)
+    answer = client(ops, NOBODY).put(f"{API}/knobs/{name}", json=body)
 
     assert answer.status_code == status
     assert says in str(answer.json()["detail"])
@@ -165,10 +167,12 @@ def test_what_cannot_be_is_refused_with_why(
 
 def test_without_a_job_or_a_broker_there_is_nothing_to_turn(ops: OpsDatabase) -> None:
     before = client(ops, NOBODY)
-    assert before.get("/api/knobs").json() | {"fields": []} == {"knobs": [], "fields": [], "history": []}
-    assert "start one first" in before.put("/api/knobs/x", json={"value": 1}).json()["detail"]
+    assert before.get(f"{API}/knobs").status_code == 404
+    ops.start_run("run-1", "small", "app", "/checkpoint")
+    assert before.get(f"{API}/knobs").json() | {"fields": []} == {"knobs": [], "fields": [], "history": []}
+    assert "start one first" in before.put(f"{API}/knobs/x", json={"value": 1}).json()["detail"]
     ops.describe("small", describe(make_pipeline()).model_dump())
-    refused = client(ops, None).put("/api/knobs/join.purge_every", json={"value": 2})
+    refused = client(ops, None).put(f"{API}/knobs/join.purge_every", json={"value": 2})
     assert (refused.status_code, "--bootstrap" in refused.json()["detail"]) == (409, True)
 
 
@@ -177,7 +181,7 @@ def test_a_request_that_cannot_be_written_as_json_is_answered(ops: OpsDatabase) 
     ops.describe("small", describe(make_pipeline()).model_dump())
     for body in (b'{"value": 1, "by": NaN}', b'{"value": 1, "by": "\\ud800"}', b'{"value"'):
         answer = client(ops, NOBODY).put(
-            "/api/knobs/x", content=body, headers={"Content-Type": "application/json"}
+            f"{API}/knobs/x", content=body, headers={"Content-Type": "application/json"}
         )
         assert answer.status_code == 422
         assert {"loc", "msg", "type"} == answer.json()["detail"][0].keys()
@@ -192,7 +196,8 @@ def test_a_description_has_no_secrets() -> None:
 
 
 def test_a_reader_sees_knobs_but_turns_none(ops: OpsDatabase) -> None:
-    api = OpsClient(create_app(str(ops.engine.url), "small", reach=Reach(BOTH)), headers=bearer(READER))
+    ops.start_run("run-1", "small", "app", "/checkpoint")
+    api = OpsClient(create_app(str(ops.engine.url), reach=Reach(BOTH)), headers=bearer(READER))
 
-    assert api.get("/api/knobs").status_code == 200
-    assert api.put("/api/knobs/x", json={"value": 1}).status_code == 403
+    assert api.get(f"{API}/knobs").status_code == 200
+    assert api.put(f"{API}/knobs/x", json={"value": 1}).status_code == 403

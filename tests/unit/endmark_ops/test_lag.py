@@ -24,7 +24,7 @@ from endmark_ops.app import create_app
 from endmark_ops.reach import Reach
 from support.commands import endmark
 from support.ops_client import OpsClient
-from support.ops_job import PIPELINE, Job, job_in
+from support.ops_job import API, PIPELINE, Job, job_in
 
 NOWHERE = "127.0.0.1:1"
 TOPICS = {"items": "lag-items", "bids": "lag-bids"}
@@ -41,9 +41,7 @@ def job(tmp_path: Path) -> Iterator[Job]:
 
 
 def sidecar(job: Job, bootstrap: str | None) -> OpsClient:
-    app = create_app(
-        str(job.database.engine.url), PIPELINE, reach=Reach(bootstrap=bootstrap), shared_seconds=0
-    )
+    app = create_app(str(job.database.engine.url), reach=Reach(bootstrap=bootstrap), shared_seconds=0)
     return OpsClient(app)
 
 
@@ -74,21 +72,21 @@ def test_a_driver_without_a_sign_of_life_is_lost(job: Job) -> None:
     job.commit()
     with sidecar(job, None) as client:
         let_signs_be_old(job)
-        assert client.get("/api/status").json()["state"] == "lost"
+        assert client.get(f"{API}/status").json()["state"] == "lost"
         assert metrics(client)["endmark_run_up"] == {"": 0.0}
         assert metrics(client)["endmark_sign_of_life_age_seconds"][""] > LOST_SECONDS
-        (reason,) = client.get("/readyz").json()["reasons"]
+        (reason,) = client.get(f"/readyz/{PIPELINE}").json()["reasons"]
         assert reason.startswith(
             "the latest run says it is running, but its driver has given no sign of life"
         )
         job.database.sign_of_life(job.run_id)
-        assert client.get("/api/status").json()["state"] == "running"
+        assert client.get(f"{API}/status").json()["state"] == "running"
         assert metrics(client)["endmark_run_up"] == {"": 1.0}
         let_signs_be_old(job, -LOST_SECONDS - 5)  # the clock was put back since the last sign
-        assert client.get("/api/status").json()["state"] == "lost"
+        assert client.get(f"{API}/status").json()["state"] == "lost"
         let_signs_be_old(job)
         job.database.set_run_state(job.run_id, "stopped")
-        assert client.get("/api/status").json()["state"] == "stopped"
+        assert client.get(f"{API}/status").json()["state"] == "stopped"
 
 
 def test_signs_are_given_while_what_is_asked_answers(job: Job) -> None:
@@ -122,17 +120,17 @@ def test_what_waits_is_counted_while_the_job_is_away(job: Job, broker: Broker) -
 
     job.start()
     with sidecar(job, broker.bootstrap) as client:
-        until(lambda: client.get("/api/status").json()["lag_records"] == 4)
+        until(lambda: client.get(f"{API}/status").json()["lag_records"] == 4)
         job.database.record_batch(PIPELINE, 0, job.run_id, {}, {TOPICS["bids"]: {"0": 2}})
         let_signs_be_old(job)
-        status = client.get("/api/status").json()
+        status = client.get(f"{API}/status").json()
         assert (status["state"], status["lag_records"]) == ("lost", 2)
         told = metrics(client)
         assert told["endmark_lag_known"] == {"": 1.0}
         assert told["endmark_lag_records"] == {TOPICS["bids"]: 2.0, TOPICS["items"]: 0.0, CONTROL: 0.0}
         assert told["endmark_topic_records_total"] == {TOPICS["bids"]: 4.0, TOPICS["items"]: 0.0}
     url = f"--ops-url={job.database.engine.url}"
-    said = endmark("status", url, f"--bootstrap={broker.bootstrap}").stdout.splitlines()
+    said = endmark("status", PIPELINE, url, f"--bootstrap={broker.bootstrap}").stdout.splitlines()
     assert (said[0], said[2]) == ("auction is lost", "behind: 2 records")
 
 
@@ -143,10 +141,10 @@ def test_what_nobody_tells_is_unknown(job: Job, bootstrap: str | None) -> None:
     job.commit()
     with sidecar(job, bootstrap) as client:
         for _ in range(3):
-            assert client.get("/api/status").json()["lag_records"] is None
+            assert client.get(f"{API}/status").json()["lag_records"] is None
             told = metrics(client)
             assert told["endmark_lag_known"] == {"": 0.0}
             assert "endmark_lag_records" not in told
     options = [] if bootstrap is None else [f"--bootstrap={bootstrap}"]
-    said = endmark("status", f"--ops-url={job.database.engine.url}", *options, "--json").stdout
+    said = endmark("status", PIPELINE, f"--ops-url={job.database.engine.url}", *options, "--json").stdout
     assert json.loads(said)["lag_records"] is None

@@ -17,7 +17,7 @@ from endmark.operators.lookup.workload import Setup
 from endmark.planning import cost_model
 from endmark_ops.app import create_app
 from support.ops_client import OpsClient
-from support.ops_job import PIPELINE, Job, costs_of, described_job, forecast_of
+from support.ops_job import API, PIPELINE, Job, costs_of, described_job, forecast_of
 
 ROWS = 20_000.0
 MEMORY = 8_000_000  # as in the pipeline file
@@ -30,8 +30,8 @@ def database(tmp_path: Path) -> Iterator[OpsDatabase]:
 
 
 def what_ifs(database: OpsDatabase, query: str = "") -> list[dict[str, Any]]:
-    client = OpsClient(create_app(str(database.engine.url), PIPELINE, shared_seconds=0))
-    found: list[dict[str, Any]] = client.get(f"/api/what-ifs{query}").json()["what_ifs"]
+    client = OpsClient(create_app(str(database.engine.url), shared_seconds=0))
+    found: list[dict[str, Any]] = client.get(f"{API}/what-ifs{query}").json()["what_ifs"]
     return found
 
 
@@ -142,5 +142,5 @@ def test_skew_is_what_is_asked_for_or_as_planned(database: OpsDatabase, job: Job
 
 @pytest.mark.parametrize("exponent", ["-1", "3.1", "nan", "inf", "much"])
 def test_no_other_skew(database: OpsDatabase, job: Job, exponent: str) -> None:
-    client = OpsClient(create_app(str(database.engine.url), PIPELINE, shared_seconds=0))
-    assert client.get(f"/api/what-ifs?exponent={exponent}").status_code == 422
+    client = OpsClient(create_app(str(database.engine.url), shared_seconds=0))
+    assert client.get(f"{API}/what-ifs?exponent={exponent}").status_code == 422

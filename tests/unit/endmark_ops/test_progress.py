@@ -28,13 +28,14 @@ def test_progress_by_stream() -> None:
         "held_by": {"partition": 1, "behind_seconds": 40},
         "idle": [],
         "pending": [],
-        "sentence": "bids: partition 1 is 40 s behind",
+        "sentence": "bids: progress is held back by partition 1, silent since 2027-01-15 08:00:02 UTC, "
+        "40 s behind the others",
     }
     assert (items["event_time"], items["behind_seconds"]) == (None, None)
     assert items["held_by"] == {"partition": 2, "behind_seconds": None}
     assert items["pending"] == [{"waits_for": "window", "punctuations": 2}]
     assert items["sentence"] == (
-        "items: waits for partition 2, which has shown no row yet; "
+        "items: progress is held back by partition 2, which has had no row yet; "
         "2 punctuations wait for their last rows to leave the window"
     )
 
@@ -42,28 +43,31 @@ def test_progress_by_stream() -> None:
 @pytest.mark.parametrize(
     ("totals", "sentence"),
     [
-        ({"partition_behind_seconds{partition=0,stream=a}": 0.0}, "a: no partition holds time back"),
+        ({"partition_behind_seconds{partition=0,stream=a}": 0.0}, "a: no partition holds its progress back"),
         (
             {
                 "partition_behind_seconds{partition=10,stream=a}": 1.25,
                 "partition_behind_seconds{partition=2,stream=a}": 1.25,
                 "pending_punctuations{stream=a,waits_for=closing}": 1.0,
             },
-            "a: partition 2 is 1.2 s behind; 1 punctuation waits for other streams to close their keys",
+            (
+                "a: progress is held back by partition 2, 1.2 s behind the others; "
+                "1 punctuation waits for other streams to close their keys"
+            ),
         ),
         (
             {
                 "partition_behind_seconds{partition=0,stream=a}": 5e6,
                 "pending_punctuations{stream=a,waits_for=window}": 0.0,
             },
-            "a: partition 0 is 5,000,000 s behind",
+            "a: progress is held back by partition 0, 5,000,000 s behind the others",
         ),
         (
             {
                 "partition_behind_seconds{partition=0,stream=a}": 0.0,
                 "idle_partitions{partition=3,stream=a}": 1.0,
             },
-            "a: no partition holds time back; partition 3 is idle and not waited for",
+            "a: no partition holds its progress back; partition 3 is idle and not waited for",
         ),
         (
             {
@@ -71,7 +75,7 @@ def test_progress_by_stream() -> None:
                 "silent_partitions{partition=9,stream=a}": 1.0,
                 "partition_behind_seconds{partition=0,stream=a}": 5.0,
             },
-            "a: waits for partition 9, which has shown no row yet",
+            "a: progress is held back by partition 9, which has had no row yet",
         ),
     ],
 )

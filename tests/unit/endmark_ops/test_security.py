@@ -12,6 +12,7 @@ import pytest
 from endmark_ops.app import STATIC, create_app
 from endmark_ops.security import HEADERS
 from support.ops_client import OpsClient
+from support.ops_job import API
 
 
 @pytest.mark.parametrize(
@@ -23,14 +24,16 @@ from support.ops_client import OpsClient
         ("/readyz", "127.0.0.1", 503),
         ("/nothing", "127.0.0.1", 404),
         ("/static/../app.py", "127.0.0.1", 404),
-        ("/api/batches?limit=0", "127.0.0.1", 422),
+        (f"{API}/status", "127.0.0.1", 404),
+        ("/api/pipelines/9/status", "127.0.0.1", 422),
+        ("/pipelines/auction/", "127.0.0.1", 200),
         ("/healthz", "evil.example", 400),
         ("/crash", "127.0.0.1", 500),
     ],
 )
 def test_every_answer_has_security_headers(tmp_path: Path, path: str, host: str, status: int) -> None:
     """Whatever the status, the policy headers are there once, and no cookies or CORS headers."""
-    app = create_app(f"sqlite:///{tmp_path / 'ops.db'}", "auction")
+    app = create_app(f"sqlite:///{tmp_path / 'ops.db'}")
     app.add_api_route("/crash", lambda: 1 / 0)
     with OpsClient(app, raise_server_exceptions=False) as client:
         answer = client.get(path, headers={"Host": host, "Origin": "https://evil.example"})
@@ -44,7 +47,7 @@ def test_every_answer_has_security_headers(tmp_path: Path, path: str, host: str,
 
 def test_further_host_names_are_answered_to_on_request(tmp_path: Path) -> None:
     """In a container network the sidecar has a name of its own; nobody is trusted with any other."""
-    app = create_app(f"sqlite:///{tmp_path / 'ops.db'}", "auction", known_as=["ops"])
+    app = create_app(f"sqlite:///{tmp_path / 'ops.db'}", known_as=["ops"])
     with OpsClient(app) as client:
         answers = [
             client.get("/healthz", headers={"Host": host}) for host in ("ops:8080", "localhost", "evil")
@@ -54,8 +57,9 @@ def test_further_host_names_are_answered_to_on_request(tmp_path: Path) -> None:
 
 def test_view_has_nothing_inline_and_nothing_from_elsewhere() -> None:
     """Our own view and scripts keep to the content policy and never write markup."""
-    view = (STATIC / "index.html").read_text()
-    assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)|https?://", view)
+    for view in STATIC.glob("*.html"):
+        markup = view.read_text()
+        assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)|https?://", markup)
     for script in STATIC.glob("*.js"):
         assert not re.search(
             r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", script.read_text()

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(300)
 SERVE = """
 import sys
 from endmark_ops.server import serve
-serve(sys.argv[1], "auction", on_ready=lambda url: print(url, flush=True))
+serve(sys.argv[1], on_ready=lambda url: print(url, flush=True))
 print("returned")
 """
 
@@ -101,17 +101,17 @@ def test_port_in_use_is_one_clear_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(MissingPartError, match=rf"port {port} on 127.0.0.1 is in use; .* another port"):
-            serve(f"sqlite:///{tmp_path / 'ops.db'}", "auction", port)
+            serve(f"sqlite:///{tmp_path / 'ops.db'}", port)
 
 
 def test_second_sidecar_on_a_port_is_refused(process: subprocess.Popen[str], tmp_path: Path) -> None:
     """The port of a running sidecar counts as in use."""
     _, port = address(process)
     with pytest.raises(MissingPartError, match="is in use"):
-        serve(f"sqlite:///{tmp_path / 'ops.db'}", "auction", port)
+        serve(f"sqlite:///{tmp_path / 'ops.db'}", port)
 
 
 def test_foreign_address_cannot_be_opened(tmp_path: Path) -> None:
     """An address that is not this machine's is told with the system's reason."""
     with pytest.raises(MissingPartError, match="cannot be opened"):
-        serve(f"sqlite:///{tmp_path / 'ops.db'}", "auction", host="192.0.2.1")
+        serve(f"sqlite:///{tmp_path / 'ops.db'}", host="192.0.2.1")

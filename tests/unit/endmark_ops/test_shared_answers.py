@@ -15,7 +15,7 @@ from endmark_ops.app import create_app
 from endmark_ops.reach import Reach
 from endmark_ops.shared_answers import SharedAnswers
 from support.ops_client import OpsClient
-from support.ops_job import PIPELINE, Job
+from support.ops_job import API, PIPELINE, Job
 
 READER = "reader-0123456789"
 TOLD = Description(
@@ -29,6 +29,7 @@ TOLD = Description(
     lookups=[],
     join=None,
     windows=[],
+    states=[],
 )
 
 
@@ -182,8 +183,8 @@ def test_the_sidecar_shares_what_is_asked_for_again_and_again(tmp_path: Path) ->
     job.start()
     job.commit()
     reach = Reach(parse_tokens(f"reader:read:{READER}", "here"))
-    app = create_app(str(database.engine.url), PIPELINE, reach=reach, shared_seconds=60)
-    paths = ["/metrics", "/api/status", "/api/batches", "/api/pipeline"]
+    app = create_app(str(database.engine.url), reach=reach, shared_seconds=60)
+    paths = ["/metrics", f"{API}/status", f"{API}/batches", API]
     with OpsClient(app, headers={"Authorization": f"Bearer {READER}"}) as client:
         before = [client.get(path) for path in paths]
         assert client.get("/readyz").json()["ready"]
@@ -192,7 +193,7 @@ def test_the_sidecar_shares_what_is_asked_for_again_and_again(tmp_path: Path) ->
         database.set_run_state(job.run_id, "failed")
         assert [client.get(path).text for path in paths] == [answer.text for answer in before]
         assert {answer.headers["X-Frame-Options"] for answer in before} == {"DENY"}
-        assert len(client.get("/api/batches?after=-1").json()["batches"]) == 2
+        assert len(client.get(f"{API}/batches?after=-1").json()["batches"]) == 2
         assert not client.get("/readyz").json()["ready"]
         assert client.get("/metrics", headers={"Authorization": ""}).status_code == 401
     database.close()

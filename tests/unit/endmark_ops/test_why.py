@@ -1,4 +1,4 @@
-"""`POST /api/why`: a question to the job, and its answer in sentences."""
+"""`POST /api/pipelines/NAME/why`: a question to the job, and its answer in sentences."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def sent(ops: OpsDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S
 
 def asking(ops: OpsDatabase, body: dict[str, Any], bootstrap: str | None = "broker") -> tuple[int, Any]:
     reach = Reach(WRITE_ONLY, bootstrap)
-    client = OpsClient(create_app(str(ops.engine.url), "small", reach=reach), headers=bearer(WRITER))
-    answer = client.post("/api/why", json=body)
+    client = OpsClient(create_app(str(ops.engine.url), reach=reach), headers=bearer(WRITER))
+    answer = client.post("/api/pipelines/small/why", json=body)
     return answer.status_code, answer.json()
 
 
