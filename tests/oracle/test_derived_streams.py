@@ -149,22 +149,23 @@ def test_two_joins_equal_their_recomputation(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(
-    ("on", "closing"),
+    ("on", "by", "closing"),
     [
-        ("order_id", [told(name, {"order_id": {"equals": 1}}) for name in ("orders", "payments")]),
-        ("customer_id", [told("orders", {"customer_id": {"between": {"from": 5, "to": 6}}})]),
+        ("order_id", "order_id", []),
+        ("customer_id", "customer_id", [told("orders", {"customer_id": {"between": {"from": 5, "to": 6}}})]),
+        ("customer_id", "payments.payer_id", [told("payments", {"payer_id": {"equals": 3}})]),
     ],
 )
-def test_a_closed_key_goes_through_two_joins(on: str, closing: list[Record], tmp_path: Path) -> None:
+def test_a_promise_goes_through_two_joins(on: str, by: str, closing: list[Record], tmp_path: Path) -> None:
     """Its group is final and it is announced, and `verify` finds that out if either is missing."""
-    promised = {"orders": ["order_id", "customer_id"], "payments": ["order_id"]}
-    pipeline = two_stages(on=[on], by=[on], promised=promised, served={"window": {"paid": "1s"}})
+    promised = {"orders": ["order_id", "customer_id"], "payments": ["order_id", "payer_id"]}
+    pipeline = two_stages(on=[on], by=[by], promised=promised, served={"window": {"paid": "1s"}})
     records = [
         row("orders", 1, order_id=1, customer_id=5),
-        row("payments", 1, order_id=1),
+        row("payments", 1, order_id=1, payer_id=3),
         row("tickets", 1, order_id=1, customer_id=5),
         *closing,
-        told("payments", {"order_id": {"equals": 1}}),
+        *(told(name, {"order_id": {"equals": 1}}) for name in ("orders", "payments")),
         row("tickets", 9, order_id=2, customer_id=2),
     ]
     one_each = dict.fromkeys((f"all.{name}" for name in NAMES), 1)

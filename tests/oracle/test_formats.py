@@ -227,7 +227,7 @@ def test_a_decimal_is_spelled_with_no_more_digits_than_its_column(
     assert found == [plain(stream, value or b"") for value in values]
 
 
-@cases(25, among=16)
+@cases(15, among=16)
 @given(data=st.data(), kind=st.sampled_from(JoinType), keys=st.sampled_from(list(KEY_KINDS.values())))
 def test_tables_equal_their_recomputation(data: st.DataObject, kind: JoinType, keys: KeyKind) -> None:
     """Whatever formats the streams have."""

@@ -125,7 +125,7 @@ class Run:
         return [*map(said, came[side].texts), *named]
 
 
-@cases(70)
+@cases(45)
 @given(data=st.data(), buckets=BUCKETS, packing=PARTITIONS)
 def test_programs_equal_duckdb_and_keep_to_their_punctuations(
     data: st.DataObject, buckets: int, packing: int
@@ -269,7 +269,7 @@ def test_groups_come_out_once_their_key_is_closed(data: st.DataObject, buckets: 
             assert not [text for text in texts if "$violation" in text]
 
 
-@cases(50)
+@cases(30)
 @given(data=st.data(), buckets=BUCKETS, packing=PARTITIONS)
 def test_a_running_group_comes_out_as_it_is_by_then(data: st.DataObject, buckets: int, packing: int) -> None:
     """Once in a batch that has rows of it, and at last in the one that closes it; so of its rows the one of

@@ -7,7 +7,6 @@ stream has ended that has a row in every result.
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -25,10 +24,10 @@ from endmark.verify.session import Session, name, names, text
 from support.bucket_tasks import BucketTasks, Tables, total
 from support.cases import cases
 from support.hashable_rows import hashable_row
+from support.random_batches import batches_of, random_tasks
 from support.sizes import BUCKETS, SIZES, Sizes
 from support.verify_histories import histories, pipelines
 from support.verify_keys import COMPOSITE, LONG, KeyKind
-from support.verify_others import OTHERS
 from support.verify_places import schema_of
 from support.verify_recompute import recomputed, require_within, sellers_of
 from support.verify_world import Record, bid, close, item, locate, make_pipeline, promise
@@ -199,24 +198,15 @@ def _result_name(pipeline: Pipeline, reference: str) -> str:
 
 def hold(data: st.DataObject, pipeline: Pipeline, records: list[Record], sizes: Sizes) -> None:
     """Assert that groups are those of the definition after each batch, and those of `verify` in the end."""
-    located = locate(records)
-    size = data.draw(st.integers(1, 20))
     came: list[Tables] = []
-    with tempfile.TemporaryDirectory() as directory, sizes.merging.limits(), Session() as session:
+    with (
+        random_tasks(data, pipeline, sizes, group_buckets=data.draw(BUCKETS)) as (tasks, size),
+        Session() as session,
+    ):
         session.run("SET threads = 1")
         definition = Definition(session, pipeline)
-        tasks = BucketTasks(
-            pipeline,
-            sellers_of(pipeline),
-            sizes.partitions,
-            Path(directory),
-            full_batch=data.draw(st.sampled_from([None, 1, size])),
-            others=OTHERS,
-            buckets=sizes.buckets,
-            group_buckets=data.draw(BUCKETS),
-        )
-        for number, at in enumerate([*range(0, len(located), size), len(located)], 1):
-            came.append(found := tasks.batch(located[at : at + size]))
+        for number, batch in enumerate([*batches_of(records, size), []], 1):
+            came.append(found := tasks.batch(batch))
             told = [{column: row[column] for column in row if column != "batch"} for row in found["running"]]
             expected = definition.batch(number, found, tasks.patterns)
             assert _rows(found["groups"]) == expected["groups"]
@@ -226,7 +216,7 @@ def hold(data: st.DataObject, pipeline: Pipeline, records: list[Record], sizes: 
 
 
 @pytest.mark.parametrize("kind", [*JoinType, None])
-@cases(7, among=40)
+@cases(4, among=40)
 @given(data=st.data(), keys=st.sampled_from([LONG, COMPOSITE]))
 def test_groups_by_another_key(kind: JoinType | None, data: st.DataObject, keys: KeyKind) -> None:
     """Whatever the join, the columns of the key, the batches and the buckets of each stage."""

@@ -34,7 +34,7 @@ PASSING = [preset for preset, able in PRESETS.items() if able.window]  # by whic
 
 @pytest.mark.parametrize("idle", [False, True])
 @pytest.mark.parametrize("kind", [*JoinType, None])
-@cases(4, among=60)
+@cases(3, among=60)
 @given(data=st.data())
 def test_no_result_depends_on_what_is_live(kind: JoinType | None, idle: bool, data: st.DataObject) -> None:
     """`verify` reads turns from the control topic alone, and has no clock."""

@@ -22,7 +22,6 @@ from support.nary_join_world import (
     NaryStreams,
     Result,
     Stream,
-    Tagged,
     announced,
     crowded_streams,
     defined,
@@ -33,6 +32,7 @@ from support.nary_join_world import (
 from support.sizes import BUCKETS, MERGING, Merging
 from support.small_limits import small_limits
 from support.stream_join_keys import KINDS, KeyKind
+from support.stream_join_punctuations import Tagged
 from support.stream_join_world import Event, Pattern
 
 Numbered = tuple[int, NaryElement]
@@ -96,7 +96,7 @@ def test_nary_equals_definition(
 
 
 @pytest.mark.parametrize("preset", [preset for preset in Preset if PRESETS[preset].spill])
-@cases(30, among=4)
+@cases(18, among=4)
 @given(
     data=st.data(),
     budget=st.integers(1, 8),

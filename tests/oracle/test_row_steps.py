@@ -31,7 +31,7 @@ OPEN: dict[str, Any] = {"windows": (None, None), "punctuated": (False, True)}
 
 
 @pytest.mark.parametrize("kind", [*JoinType, None])
-@cases(12, among=25)
+@cases(7, among=25)
 @given(data=st.data(), keys=st.sampled_from(list(KEY_KINDS.values())))
 def test_rows_behind_steps_equal_their_recomputation(
     kind: JoinType | None, data: st.DataObject, keys: KeyKind

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -18,15 +17,14 @@ from endmark.operators.group_by.running_groups import RunningGroups
 from endmark.pipeline import Pipeline
 from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark.types import JoinType
-from support.bucket_tasks import BucketTasks, Tables
+from support.bucket_tasks import Tables
 from support.cases import cases
+from support.random_batches import batches_of, random_tasks
 from support.sizes import SIZES
 from support.verify_histories import histories, pipelines
 from support.verify_keys import COMPOSITE, LONG, KeyKind
 from support.verify_measures import measured
-from support.verify_others import OTHERS
-from support.verify_recompute import recomputed, require_within, sellers_of
-from support.verify_world import locate
+from support.verify_recompute import recomputed, require_within
 
 
 class Groups:
@@ -66,7 +64,7 @@ class Groups:
 
 
 @pytest.mark.parametrize("kind", [*JoinType, None])
-@cases(5, among=60)
+@cases(3, among=60)
 @given(data=st.data(), keys=st.sampled_from([LONG, COMPOSITE]))
 def test_a_batch_tells_what_it_changed(kind: JoinType | None, data: st.DataObject, keys: KeyKind) -> None:
     """Each group once, whatever waits, is spilled or enters in steps; and as `verify` has it in the end."""
@@ -74,22 +72,12 @@ def test_a_batch_tells_what_it_changed(kind: JoinType | None, data: st.DataObjec
         pipelines(kind, keys, several=True).filter(lambda each: bool(each.running_columns()))
     )
     sizes = data.draw(SIZES)
-    located = locate(records := data.draw(histories(keys, sizes.partitions, pipeline.streams)))
-    size = data.draw(st.integers(1, 20))
+    records = data.draw(histories(keys, sizes.partitions, pipeline.streams))
     groups = Groups(pipeline)
     found: Tables = defaultdict(list)
-    with tempfile.TemporaryDirectory() as directory, sizes.merging.limits():
-        tasks = BucketTasks(
-            pipeline,
-            sellers_of(pipeline),
-            sizes.partitions,
-            Path(directory),
-            full_batch=data.draw(st.sampled_from([None, 1, size])),
-            others=OTHERS,
-            buckets=sizes.buckets,
-        )
-        for at in [*range(0, len(located), size), len(located)]:
-            batch = tasks.batch(located[at : at + size])
+    with random_tasks(data, pipeline, sizes) as (tasks, size):
+        for coming in [*batches_of(records, size), []]:
+            batch = tasks.batch(coming)
             told = [{name: row[name] for name in row if name != "batch"} for row in batch["running"]]
             assert sorted(told, key=groups.key_of) == sorted(groups.expected(batch), key=groups.key_of)
             for channel, rows in batch.items():

@@ -180,21 +180,29 @@ def _without_old_keys(events: list[Event], key: KeyKind, forget_after: int | Non
     return kept
 
 
-def test_a_row_of_a_forgotten_key_is_late(tmp_path: Path) -> None:
-    """The left side closes key 0 at time 5. Both sides are at 12 when it is forgotten, after 6. Rows up to 11
-    are late then; one of time 12 or later would be the row of a new key."""
-    left = [Event(0, 5), Event(0, None), *(Event(1, 12) for _ in range(6)), Event(0, 11)]
+def forgetting(directory: Path, time: int, last: Event) -> Driver:
+    """Return a driver of a join that forgets keys of the left side after 6.
+
+    The left side closes key 0 at time 5, and both sides are at `time` when `last` comes on the left.
+    """
+    left = [Event(0, 5), Event(0, None), *(Event(1, time) for _ in range(6)), last]
     history = History(
         kind=JoinType.INNER,
         residual=False,
-        streams={"left": [left], "right": [[Event(1, 12)]]},
+        streams={"left": [left], "right": [[Event(1, time)]]},
         windows={"left": 6, "right": 6},
         lateness={"left": 0, "right": 0},
         keyed={"left": True, "right": True},
         cuts=[{"left": [2], "right": [0]}, {"left": [6], "right": [1]}],
     )
+    return Driver(history, KINDS[0], directory, restart=True, forget_after={"left": 6})
+
+
+def test_a_row_of_a_forgotten_key_is_late(tmp_path: Path) -> None:
+    """At time 12 the key is forgotten. Rows up to 11 are late then; one of time 12 or later would be the row
+    of a new key."""
     with patch.object(closed_keys, "RECENT", -1):
-        driver = Driver(history, KINDS[0], tmp_path, restart=True, forget_after={"left": 6})
+        driver = forgetting(tmp_path, 12, Event(0, 11))
         actual = driver.run()
 
     assert actual.violations == Counter({("left", "late", 0, 8): 1})
@@ -203,21 +211,9 @@ def test_a_row_of_a_forgotten_key_is_late(tmp_path: Path) -> None:
 
 
 def test_a_key_is_remembered_while_its_rows_are_not_late(tmp_path: Path) -> None:
-    """The left side closes key 0 at time 5 and forgets keys after 6. Both sides are at 8, so a row of time 9
-    is no late one, and breaks the promise."""
-    left = [Event(0, 5), Event(0, None), *(Event(1, 8) for _ in range(6)), Event(0, 9)]
-    history = History(
-        kind=JoinType.INNER,
-        residual=False,
-        streams={"left": [left], "right": [[Event(1, 8)]]},
-        windows={"left": 6, "right": 6},
-        lateness={"left": 0, "right": 0},
-        keyed={"left": True, "right": True},
-        cuts=[{"left": [2], "right": [0]}, {"left": [6], "right": [1]}],
-    )
+    """At time 8 the key is not forgotten. A row of time 9 is not late, and breaks the promise."""
     with patch.object(closed_keys, "RECENT", -1):
-        driver = Driver(history, KINDS[0], tmp_path, restart=True, forget_after={"left": 6})
-        actual = driver.run()
+        actual = forgetting(tmp_path, 8, Event(0, 9)).run()
 
     assert actual.violations == Counter({("left", "closed", 0, 8): 1})
 

@@ -477,16 +477,14 @@ def _grouped(draw: st.DrawFn, document: Document, pipeline: Pipeline, results: s
     shown = _shown(pipeline)
     able = [name for name, kind in shown.items() if kind.domain is not Domain.DOUBLE]
     by = list(draw(st.permutations(pipeline.key)))
-    last = pipeline.last_stage
-    closing = {stream: pipeline.streams[stream].promised_on for stream in last.streams} | last.closers
     promised = [
         f"{stream}.{column}"
-        for stream, columns in closing.items()
-        for column in columns
+        for stream in pipeline.shown
+        for column in pipeline.streams[stream].promised_on
         if f"{stream}.{column}" in able and column not in pipeline.key
     ]
     promised += pipeline.key if len(pipeline.key) > 1 else []
-    if draw(st.integers(0, 3)) > (1 if last.earlier else 0):
+    if draw(st.integers(0, 3)) > (1 if len(pipeline.stages) > 1 else 0):
         columns = draw(st.sampled_from([[*able, *pipeline.key], promised or able, promised or able]))
         by = draw(st.lists(st.sampled_from(columns), min_size=1, max_size=2, unique=True))
     if draw(st.booleans()):  # where one origin alone has the column

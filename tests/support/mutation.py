@@ -38,7 +38,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The oracle's verdict on a mutant: whether it noticed the fault, and by which test."""
+    """The oracle's verdict on a mutant: whether it noticed the fault, and by which error."""
 
     mutant: Mutant
     killed: bool

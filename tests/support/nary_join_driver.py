@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,13 +14,11 @@ from endmark.operators.nary_join.join import NaryJoin
 from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.presets import Policy
 from endmark.operators.stream_join.side import NEVER, SideSpec, late_rows
-from endmark.punctuation import pattern as punctuation
-from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state.store import MemoryBlobs, SegmentStore
 from support.bucket_shares import shares
-from support.nary_join_world import KEYS, Place, Result, Stream, Tagged
+from support.nary_join_world import KEYS, Place, Result, Stream
 from support.stream_join_keys import KeyKind
-from support.stream_join_world import Pattern
+from support.stream_join_punctuations import Tagged, closed_keys, promise
 
 
 def schema(key: KeyKind, side: str) -> pa.Schema:
@@ -207,8 +204,8 @@ class NaryDriver:
         named = [one for one in closing if one[2].names_keys(self._key)]
         return StreamBatch(
             rows=self._rows(rows, side) if rows else None,
-            closed_keys=self._closed_keys(named),
-            key_promises=[self._promise(one, side) for one in closing if one not in named],
+            closed_keys=closed_keys(self._key, named, KEYS),
+            key_promises=[promise(self._key, one, side) for one in closing if one not in named],
             newest=newest,
         )
 
@@ -220,35 +217,6 @@ class NaryDriver:
             pa.array([offset for _, offset, _ in rows], pa.int64()),
         ]
         return pa.record_batch(columns, schema=schema(self._key, side))
-
-    def _closed_keys(self, named: list[Tagged]) -> pa.RecordBatch | None:
-        entries = [
-            (number, partition, offset)
-            for partition, offset, event in named
-            for number in KEYS
-            if event.closes(self._key, number)
-        ]
-        if not entries:
-            return None
-        numbers, partitions, offsets = map(list, zip(*entries, strict=True))
-        columns = [*self._key.columns(numbers), pa.array(partitions), pa.array(offsets)]
-        return pa.record_batch(columns, names=[*self._key.spec("").shared.columns, "partition", "offset"])
-
-    def _promise(self, tagged: Tagged, side: str) -> Punctuation:
-        partition, offset, event = tagged
-        names = self._key.spec("").shared.columns
-        patterns = {name: self._pattern(event.patterns[at], at) for at, name in enumerate(names)}
-        return Punctuation.of(side, patterns, Origin(partition, offset))
-
-    def _pattern(self, pattern: Pattern, column: int) -> punctuation.Pattern:
-        def value(number: int | None) -> Any:
-            return None if number is None else self._key.value(number)[column]
-
-        if pattern.among is not None:
-            return punctuation.OneOf(frozenset(map(value, pattern.among)))
-        return punctuation.Between(
-            value(pattern.low), value(pattern.high), pattern.low_open, pattern.high_open
-        )
 
 
 def _places(rows: pa.RecordBatch, side: str) -> list[Place]:

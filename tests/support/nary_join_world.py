@@ -20,6 +20,7 @@ from endmark.punctuation.pattern import OneOf
 from endmark_papers.algorithms.pwjoin_nary import NaryClosing, NaryRow
 from support.nary_join_definition import NaryWorld
 from support.stream_join_keys import KeyKind
+from support.stream_join_punctuations import Tagged
 from support.stream_join_world import Event, Pattern
 
 KEYS = range(3)
@@ -27,7 +28,6 @@ NAMES = ("a", "b", "c", "d", "e")
 SHARE = 100  # a row's serial number is its partition times this, and its offset
 
 Place = tuple[int, int]
-Tagged = tuple[int, int, Event]
 Result = tuple[Place, ...]
 
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,24 +18,21 @@ from endmark.operators.stream_join.join import StreamJoin
 from endmark.operators.stream_join.presets import DEFAULT, Policy
 from endmark.operators.stream_join.segment_join import BatchOutput
 from endmark.operators.stream_join.side import NEVER, SideSpec, late_rows
-from endmark.punctuation import pattern as punctuation
-from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark.types import JoinType
 from support.bucket_shares import shares
 from support.stream_join_keys import KeyKind
+from support.stream_join_punctuations import Tagged, closed_keys, promise
 from support.stream_join_world import (
     KEYS,
     SIDES,
     Coordinates,
     Event,
     History,
-    Pattern,
     Result,
     SideName,
 )
 
-Tagged = tuple[int, int, Event]
 _NUMBERS = ("value", "partition", "offset")
 
 
@@ -187,8 +183,8 @@ class Driver:
         named = [tagged for tagged in closing if tagged[2].names_keys(self._key)]
         return StreamBatch(
             rows=self._rows(good, side) if good else None,
-            closed_keys=self._punctuations(named) if named else None,
-            key_promises=[self._promise(tagged, side) for tagged in closing if tagged not in named],
+            closed_keys=closed_keys(self._key, named, KEYS),
+            key_promises=[promise(self._key, tagged, side) for tagged in closing if tagged not in named],
             newest=newest,
         )
 
@@ -207,37 +203,6 @@ class Driver:
             *(pa.array(column, pa.int64()) for column in numbers),
         ]
         return pa.record_batch(columns, schema=schema(self._key, side))
-
-    def _punctuations(self, tagged: list[Tagged]) -> pa.RecordBatch:
-        key = self._key.spec("").shared
-        named = [
-            (number, partition, offset)
-            for partition, offset, event in tagged
-            for number in KEYS
-            if event.closes(self._key, number)
-        ]
-        columns = [
-            *self._key.columns([number for number, _, _ in named]),
-            pa.array([partition for _, partition, _ in named], pa.int64()),
-            pa.array([offset for _, _, offset in named], pa.int64()),
-        ]
-        return pa.record_batch(columns, names=[*key.columns, "partition", "offset"])
-
-    def _promise(self, tagged: Tagged, side: SideName) -> Punctuation:
-        partition, offset, event = tagged
-        names = self._key.spec("").shared.columns
-        patterns = {name: self._pattern(event.patterns[at], at) for at, name in enumerate(names)}
-        return Punctuation.of(side, patterns, Origin(partition, offset))
-
-    def _pattern(self, pattern: Pattern, column: int) -> punctuation.Pattern:
-        def value(number: int | None) -> Any:
-            return None if number is None else self._key.value(number)[column]
-
-        if pattern.among is not None:
-            return punctuation.OneOf(frozenset(map(value, pattern.among)))
-        return punctuation.Between(
-            value(pattern.low), value(pattern.high), pattern.low_open, pattern.high_open
-        )
 
     def _final(self) -> set[int]:
         """The keys of which no further result can come."""

@@ -45,14 +45,12 @@ class Inferred:
 def infer(rows: Sequence[Row]) -> Inferred:
     """Infer the columns of rows."""
     found = Inferred({}, {}, {})
-    taken: set[str] = set()
     for name in dict.fromkeys(name for row in rows for name in row.values):
         values = [value for row in rows if (value := row.values.get(name)) is not None]
         kind = kind_of(values)
-        if reason := _unfit(name, taken, values, kind):
+        if reason := _unfit(name, values, kind):
             found.left_out[name] = reason
             continue
-        taken.add(name.lower())
         missing = len(rows) - len(values)
         found.columns[name] = replace(kind or ColumnType.STRING, nullable=missing > 0)
         if missing:
@@ -60,12 +58,10 @@ def infer(rows: Sequence[Row]) -> Inferred:
     return found
 
 
-def _unfit(name: str, taken: set[str], values: Sequence[Spelled], kind: ColumnType | None) -> str | None:
+def _unfit(name: str, values: Sequence[Spelled], kind: ColumnType | None) -> str | None:
     """Return the reason why a member cannot be a column; `None` if it can."""
     if not _NAME.fullmatch(name) or name in COORDINATES:
         return "no name that a column can have"
-    if name.lower() in taken:
-        return "another column has this name but for the case of its letters"
     if not values:
         return "always null"
     if kind is None:

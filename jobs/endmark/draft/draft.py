@@ -59,24 +59,35 @@ def _short(topic: str, samples: Sequence[Sample]) -> str:
 
 
 def _part_names(streams: Sequence[DraftStream], steps: DraftSteps) -> None:
-    """Leave out columns that would have the name of another one in tables, as b_c of a, and c of a_b."""
+    """Leave out columns that tables could not tell from another one: c of a_b from b_c of a, or A from a."""
     references = (reference for lookup in steps.lookups for reference in lookup.key)
     keep = {*(steps.join.on if steps.join else ()), *(each.rpartition(".")[2] for each in references)}
-    seen = {f"{stream.name}_{column}".lower() for stream in streams for column in COORDINATES}
+    needed = {
+        (each.name, column)
+        for each in streams
+        for column in {*keep, *each.required}
+        if column in each.columns
+    }
+    seen = {_in_tables(*column) for column in needed}
+    seen |= {_in_tables(each.name, column) for each in streams for column in COORDINATES}
     for stream in streams:
-        for column in list(stream.columns):
-            name = f"{stream.name}_{column}".lower()
-            needed = column in {stream.event_time, *stream.punctuated_on, *keep}
-            if name in seen and not needed:
-                stream.leave_out(column, f"another stream has a column that is {name} in tables")
+        for column in [name for name in stream.columns if (stream.name, name) not in needed]:
+            name = _in_tables(stream.name, column)
+            if name in seen:
+                stream.leave_out(column, f"another column is {name} in tables")
             seen.add(name)
     for relation in (lookup.relation for lookup in steps.lookups):
         for column in relation.added:
-            name = f"{relation.name}_{column}".lower()
+            name = _in_tables(relation.name, column)
             if name in seen and column not in keep:
                 relation.left_out[column] = f"another column is {name} in tables"
                 del relation.columns[column]
             seen.add(name)
+
+
+def _in_tables(origin: str, column: str) -> str:
+    """Return the name of a column in tables, in small letters, since Delta takes both cases for one."""
+    return f"{origin}_{column}".lower()
 
 
 def _url(database: str) -> str:

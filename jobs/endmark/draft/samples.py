@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
@@ -12,12 +13,16 @@ from kafka.errors import KafkaError
 from endmark.errors import ConfigError, MissingPartError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
+
+T = TypeVar("T")
 
 _AT_EACH_END = 300  # records of a partition, of few partitions
 _OF_A_TOPIC = 6_000
 _LEAST = 20
+_LINES = 20_000
+_BYTES = 64_000_000  # a sample of large records ends early
 _ANSWER_MS = 5_000
 _READ_SECONDS = 30.0  # offsets of transactions and of compacted records never come
 
@@ -78,7 +83,12 @@ def sample_topics(bootstrap: str, topics: Sequence[str]) -> list[Sample]:
     try:
         consumer = _consumer(bootstrap)
         try:
-            return [Sample(topic, list(_of_topic(consumer, topic))) for topic in topics]
+            return [
+                Sample(
+                    topic, list(_within(_of_topic(consumer, topic), lambda record: len(record.value or b"")))
+                )
+                for topic in topics
+            ]
         finally:
             consumer.close()
     except KafkaError as error:
@@ -86,16 +96,17 @@ def sample_topics(bootstrap: str, topics: Sequence[str]) -> list[Sample]:
 
 
 def sample_file(topic: str, file: Path) -> Sample:
-    """Return the lines of a file as records of a topic, without blank lines.
+    """Return the first lines of a file as records of a topic, without blank lines.
 
     Raises:
         ConfigError: the file cannot be read.
     """
     try:
-        lines = file.read_bytes().splitlines()
+        with file.open("rb") as opened:
+            lines = list(_within(map(bytes.strip, islice(opened, _LINES)), len))
     except OSError as error:
         raise ConfigError(f"--sample {topic}={file}: {error.strerror}; name a file of records") from error
-    return Sample(topic, [Record(line) for line in lines if line.strip()])
+    return Sample(topic, [Record(line) for line in lines if line])
 
 
 def _consumer(bootstrap: str) -> KafkaConsumer:
@@ -119,6 +130,16 @@ def _of_topic(consumer: KafkaConsumer, topic: str) -> Iterator[Record]:
         split = min(start + most, end)
         yield from _between(consumer, partition, start, split)
         yield from _between(consumer, partition, max(split, end - most), end)
+
+
+def _within(each: Iterable[T], size: Callable[[T], int]) -> Iterator[T]:
+    """Yield parts of a sample until they have `_BYTES` bytes, given the bytes of a part."""
+    total = 0
+    for part in each:
+        total += size(part)
+        if total > _BYTES:
+            return
+        yield part
 
 
 def _between(consumer: KafkaConsumer, partition: TopicPartition, low: int, high: int) -> Iterator[Record]:

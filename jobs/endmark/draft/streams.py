@@ -14,6 +14,7 @@ from endmark.draft.columns import fits, infer, is_rounded
 from endmark.draft.reading import read
 from endmark.errors import ConfigError
 from endmark.pipeline.formats import FORMATS
+from endmark.pipeline.sources import EventTime
 from endmark.types import ColumnType
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 _LATENESSES = [1, 5, 30, 60, 300, 1_800, 3_600, 21_600, 86_400]  # seconds
 _DAY = 86_400
-_AHEAD = timedelta(hours=1)  # the default of `event_time.ahead`
+_AHEAD: timedelta = EventTime.model_fields["ahead"].default
 _LIKE_A_TIME = re.compile(r'"?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:.*|1[0-9]{9}|1[0-9]{12}')
 _LIKE_A_KEY = re.compile(r"(.*_)?(id|key|no|nr|number|code)")
 
@@ -65,6 +66,11 @@ class DraftStream:
     records: int
     rows: int
     notes: dict[str, str]
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The columns that the stream cannot do without: the event time, and those of punctuations."""
+        return (self.event_time, *self.punctuated_on)
 
     @property
     def key_columns(self) -> dict[str, ColumnType]:
@@ -138,8 +144,7 @@ def _note_columns(found: DraftStream, reading: Reading, inferred: Inferred) -> N
         if odd := [value for value in values if not fits(value, kind.required)]:
             found.note(
                 f"columns.{column}",
-                f"guess: {len(odd)} of {len(values)} values do not fit and would be dead letters, such as "
-                f"{odd[0].plain[:40]!a}",
+                f"guess: {len(odd)} of {len(values)} values do not fit, and would be dead letters",
             )
     if reading.others:
         found.note(
@@ -151,11 +156,14 @@ def _note_columns(found: DraftStream, reading: Reading, inferred: Inferred) -> N
 
 def _note_time(found: DraftStream, times: Sequence[str]) -> None:
     if others := [column for column in times if column != found.event_time]:
-        found.note("event_time", f"guess: most in order; other timestamps: {', '.join(others)}")
+        what = f"guess: {found.event_time} is the time of a row, since it is most in order"
+        found.note("event_time", f"{what}; other timestamps: {', '.join(others)}")
     if found.lateness:
-        found.note("event_time", "lateness: rows of the sample came out of order by up to that")
+        found.note("event_time", "lateness: so much were rows of the sample out of order")
     if found.is_ahead:
-        found.note("event_time", "ahead: some rows are more than 1 h after their record's time in Kafka")
+        found.note(
+            "event_time", "ahead: some rows are more than 1 h after their time in Kafka, so any may be"
+        )
 
 
 def _note_promises(found: DraftStream, reading: Reading) -> None:
@@ -171,7 +179,7 @@ def _note_promises(found: DraftStream, reading: Reading) -> None:
 
 def _require(found: DraftStream, inferred: Inferred) -> None:
     """Declare as never null what must have a value, and say how many rows then have none."""
-    for column in (found.event_time, *found.punctuated_on):
+    for column in found.required:
         if found.columns[column].nullable:
             found.columns[column] = found.columns[column].required
             missing = inferred.missing[column]

@@ -48,7 +48,10 @@ class Draft:
         """The text of the pipeline file."""
         sizes = ", ".join(f"{each.records} records of {_value(each.topic)}" for each in self.streams)
         lines = [
-            *_comment(f"Drafted by `endmark init` from {sizes}. The comments say what was guessed."),
+            *_comment(
+                f"Drafted by `endmark init` from {sizes}. Comments say what was guessed. Types are those of "
+                "the values that were read, and ? means that some rows had none."
+            ),
             f"name: {_value(self.name)}",
             "",
             "streams:",

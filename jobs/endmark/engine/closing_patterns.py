@@ -17,8 +17,9 @@ class ClosingPatterns:
     """Reads patterns over columns of results as patterns over columns of a key.
 
     Args:
-        equals: the columns of results that equal a column of the key in every result, each with the name of
-            that column. A pattern on such columns alone closes the keys that it matches.
+        equals: the columns of results that patterns may restrict, each with the name of the column of the key
+            that it equals in every result. A pattern on such columns alone closes the keys that it matches.
+            For a derived stream, other columns that promises restrict are there, too, under their own names.
         present: the columns of results that are null in no result. A pattern of all values of such columns
             closes every key, since no result comes any more.
     """

@@ -1,11 +1,11 @@
 """The results of a stage as a derived stream of the next one.
 
 The next stage has buckets of its own key. In every batch, each bucket of the earlier stage sends each of
-these buckets its share of the results, and a report. A report has the bucket's statements on patterns that
-can close a key, and the least event time that its later results may have. So a bucket of the next stage
-aligns the reports itself: a pattern that all buckets announce together is a promise of the derived stream,
-and the least of the times is its progress. The derived stream counts as one partition whose promises stand
-behind the rows of their batch. No row of it ever breaks a promise or is late.
+these buckets its share of the results, and a report. A report has the bucket's statements on patterns, and
+the least event time that its later results may have. So a bucket of the next stage aligns the reports itself:
+a pattern that all buckets announce together is a promise of the derived stream, and the least of the times is
+its progress. The derived stream counts as one partition whose promises stand behind the rows of their batch.
+No row of it ever breaks a promise or is late.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class DerivedStream:
 
     Args:
         stream: the stream as an input of the next stage.
-        patterns: reads the patterns that close keys.
+        patterns: reads the announced patterns, which are promises of the stream.
         reporters: the number of buckets of the earlier stage.
         buckets: the buckets of the next stage.
         same_key: the places of its key's columns in the key of the earlier stage; empty if that is another
@@ -73,6 +73,7 @@ class DerivedStream:
         name = str(stage.derived)
         schema, columns = arrow_schema(dict(stage.columns_of(name))), stage.key_columns(name)
         equals = {equal: column for column in columns for equal in earlier.equal_columns(column)}
+        beside = stage.promised_beside_key
         side = SideSpec(
             name=name,
             key=KeySpec.of(list(columns), [schema.field(column).type for column in columns]),
@@ -81,13 +82,13 @@ class DerivedStream:
             partition=None,
             offset=None,
             window=microseconds(stage.window_of(name)),
-            punctuated_on=columns,
+            punctuated_on=(*columns, *beside),
         )
         arriving = dict(stage.arriving(name))
         stream = StreamPlan(name, "", arriving, side.punctuated_on, columns, side)
         role = step_role(str(earlier.steps.end))
         written = role if role in stage.pipeline.step_roles else None
-        patterns = ClosingPatterns(equals, earlier.present_keys)
+        patterns = ClosingPatterns(equals | {column: column for column in beside}, earlier.present_keys)
         return cls(stream, patterns, len(buckets), buckets, stage.same_key, written)
 
     def hand_over(
@@ -183,7 +184,7 @@ class DerivedStream:
         for text in patterns:
             restricted = self.patterns.read(text)
             if restricted is None:
-                raise AssertionError(f"{text} closes no key of {self.stream.name}")
+                raise AssertionError(f"{text} is no promise of {self.stream.name}")
             promise = self.stream.side.codec.read_patterns(restricted, _ORIGIN)
             if keys := closed_keys(promise, on):
                 named |= {tuple(key[name] for name in on): key for key in keys}

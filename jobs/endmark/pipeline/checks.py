@@ -286,11 +286,7 @@ def _check_regrouping(pipeline: Pipeline, aggregate: Aggregate, field: str) -> N
         )
     if pipeline.group_closers or pipeline.running_columns():
         return
-    able = [
-        (origin, column)
-        for origin, column in pipeline.group_origins()
-        if origin in pipeline.last_stage.inputs and origin in pipeline.streams
-    ]
+    able = [(origin, column) for origin, column in pipeline.group_origins() if origin in pipeline.streams]
     mends = [f"set streams.{origin}.punctuated_on: [{column}]" for origin, column in able[:1]]
     mends.append(
         f"write the groups so far: tables.{pipeline.flow.aggregate}: "

@@ -341,39 +341,43 @@ class Pipeline(Model):
         """The streams whose patterns close groups by another key than the join's.
 
         Each has the columns of the group key that its patterns restrict. They do not match results without a
-        row of the stream, so there must be none, or only one group of them. Of the streams of a stage before,
-        only patterns on the key of the last join come so far.
+        row of the stream, so there must be none, or only one group of them.
         """
-        stage = self.last_stage
-        if not stage.announces:
-            return {}
-        columns, found = self.group_origins(), {}
-        named = {column for origin, column in columns if origin in self.present and column in self.key}
-        for stream, closing in stage.closers.items() if stage.derived in stage.shown_inputs else ():
-            restricted = tuple(
-                column
-                for column in closing
-                if (stream, column) in columns or stage.key_name(f"{stream}_{column}") in named
-            )
-            alone = all(origin in stage.before[-1].shown for origin, _ in columns)
-            if restricted and (stage.derived in stage.present_inputs or alone):
-                found[stream] = restricted
+        columns, equals, found = self.group_origins(), self.group_equals, dict[str, tuple[str, ...]]()
         for stream in self.shown:
-            if stream not in stage.inputs:
+            declared, stage = self.streams[stream], self.stage_of(stream)
+            if not all(each.announces for each in self.stages[len(stage.before) :]):
                 continue
-            declared = self.streams[stream]
-            alike = set(self.present) if stream in self.present else {stream}
-            own = {
-                column
-                for origin, column in columns
-                if origin == stream or (column in self.key and origin in alike)
-            }
+            own = {column for column in declared.promised_on if f"{stream}_{column}" in equals}
             restricted = tuple(column for column in declared.punctuated_on if column in own)
             if declared.closes and set(declared.closes.on) <= own:
                 restricted = restricted or declared.closes.on
             if restricted and (stream in self.present or all(origin == stream for origin, _ in columns)):
                 found[stream] = restricted
         return found
+
+    @property
+    def group_sources(self) -> dict[str, tuple[str, ...]]:
+        """The columns of results that each column of the group key is made of: the first that is not null."""
+        stage, found = self.last_stage, dict[str, tuple[str, ...]]()
+        for name, reference in self.group_key.items():
+            if name in self.key:
+                # A column of the join key is that of a row that is there.
+                place, there = self.key.index(name), stage.present_inputs[:1] or stage.shown_inputs
+                found[name] = tuple(stage.key_columns(given)[place] for given in there)
+            else:
+                found[name] = (self.result_column(reference),)
+        return found
+
+    @property
+    def group_equals(self) -> dict[str, str]:
+        """The columns of results that equal a column of the group key in every result, each with that one."""
+        sources = {name: columns for name, columns in self.group_sources.items() if len(columns) == 1}
+        return {
+            equal: name
+            for name, (source,) in sources.items()
+            for equal in self.last_stage.equal_columns(source)
+        }
 
     def group_origins(self) -> list[tuple[str, str]]:
         """Return the columns of the group key, each with its origin. That of the join key is a stream."""

@@ -228,6 +228,24 @@ class Stage:
         own = self.key_columns(self.derived)
         return tuple(map(before.index, own)) if set(own) == set(before) else ()
 
+    @property
+    def announced_columns(self) -> tuple[str, ...]:
+        """The columns of results that announced patterns may restrict."""
+        found: list[str] = []
+        for given in self.shown_inputs:
+            own = self.pipeline.streams[given].promised_on if given in self.pipeline.streams else ()
+            found += [*self.key_columns(given), *(f"{given}_{column}" for column in own)]
+        if self.earlier is not None and self.derived in self.shown_inputs:
+            found += self.earlier.announced_columns
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def promised_beside_key(self) -> tuple[str, ...]:
+        """The columns that promises of the derived stream may restrict, without those of the key."""
+        if self.earlier is None or not self.earlier.announces:
+            return ()
+        return tuple(column for column in self.earlier.announced_columns if self.key_name(column) is None)
+
     def key_name(self, column: str) -> str | None:
         """Return the column of the key that a column of a derived stream always equals; `None` without one.
 

@@ -114,18 +114,20 @@ def load_promises(
     table: str,
     kinds: dict[str, ColumnType],
     promises: Sequence[tuple[Mapping[str, Bound], bool]],
+    first: int = 0,
 ) -> None:
     """Make a table like `patterns_<stream>` of the promises of a derived stream, with a column `sure`.
 
     Args:
         session: the session.
         table: the table, in SQL.
-        kinds: the types of the columns of the key, by name.
+        kinds: the types of the columns that promises may restrict, by name.
         promises: what each promise restricts, and whether it is sure.
+        first: the offset of the first promise.
     """
     rows = [
         {"partition": 0, "offset": number, "sure": sure, **_columns(found)}
-        for number, (found, sure) in enumerate(promises)
+        for number, (found, sure) in enumerate(promises, first)
     ]
     schema = _schema(_pattern_columns(kinds) | {"sure": pa.bool_()})
     session.run_on(pa.Table.from_pylist(rows, schema), "CREATE TABLE $table AS FROM arriving", table=table)

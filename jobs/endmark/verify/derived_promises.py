@@ -1,8 +1,9 @@
 """Reads the announced patterns of a stage as promises of its derived stream.
 
-A pattern that restricts columns of the second key alone is a promise. If it has one value of each of them, or
-several values of a single one, it names keys. All values of a column that no result lacks are no restriction.
-If the second key has the columns of the first one, keys that are announced by their names are named, too.
+Each of these patterns is a promise. If it restricts columns of the second key alone and has one value of each
+of them, or several values of a single one, it names keys. All values of a column that no result lacks are no
+restriction. If the second key has the columns of the first one, keys that are announced by their names are
+named, too.
 """
 
 from __future__ import annotations
@@ -44,10 +45,11 @@ def promise_derived(session: Session, stage: Stage, earlier: Stage, given: str) 
     """Make the tables of the promises of a derived stream, which has one partition.
 
     `derived_patterns` has all patterns of the stage before, and whether they are `sure` to be announced.
-    `named_<derived>` has the keys that they name, and `patterns_<derived>` and `closing_<derived>` the other
-    promises. `handed_keys` has the keys that the stage before announces by name, and whether that is `sure`.
-    They are named, too, and there are none if the stages have different keys. This needs `final`,
-    `possibly_final`, `announced_patterns` and `uncertain_punctuations` of the stage before.
+    `named_<derived>` has the keys that they name, `patterns_<derived>` and `closing_<derived>` the other
+    promises on the key, and `wider_<derived>` those on further columns. `handed_keys` has the keys that the
+    stage before announces by name, and whether that is `sure`. They are named, too, and there are none if the
+    stages have different keys. This needs `final`, `possibly_final`, `announced_patterns` and
+    `uncertain_punctuations` of the stage before.
 
     Args:
         session: the session.
@@ -71,8 +73,11 @@ def promise_derived(session: Session, stage: Stage, earlier: Stage, given: str) 
     _hand_keys(session, stage, earlier)
     named_too = "INSERT INTO $named SELECT * EXCLUDE (sure), 0 FROM handed_keys"
     session.run(named_too, named=known["named"])
-    others = [one for one in found if not named_keys(dict(one), stage.key)]
-    load_promises(session, known["patterns"], stage.key_types, [(dict(one), found[one]) for one in others])
+    others = [(dict(one), sure) for one, sure in found.items() if not named_keys(dict(one), stage.key)]
+    on_key = [(bounds, sure) for bounds, sure in others if bounds.keys() <= set(stage.key)]
+    wider = [(bounds, sure) for bounds, sure in others if not bounds.keys() <= set(stage.key)]
+    load_promises(session, known["patterns"], stage.key_types, on_key)
+    load_promises(session, known["wider"], promised_columns(stage, earlier), wider, len(on_key))
     session.run("CREATE VIEW $closing AS FROM $patterns", **known)
 
 
@@ -88,18 +93,25 @@ def _hand_keys(session: Session, stage: Stage, earlier: Stage) -> None:
 
 
 def _promises(session: Session, stage: Stage, earlier: Stage) -> Iterator[tuple[Mapping[str, Bound], bool]]:
-    """Yield what each promise restricts, by column of the key, and whether it is sure."""
+    """Yield what each promise restricts, by column of the key or by its own name, and whether it is sure."""
     own = zip(stage.key_columns(str(stage.derived)), stage.key, strict=True)
     equal = {same: key for column, key in own for same in earlier.equal_columns(column)}
+    kinds = promised_columns(stage, earlier)
     for row in session.run("FROM derived_patterns ORDER BY punctuation"):
         patterns = {
             column: pattern
             for column, pattern in json.loads(row["punctuation"]).items()
             if not (column in earlier.present_keys and pattern == {"between": {}})
         }
-        if patterns.keys() <= equal.keys():
-            written = json.dumps({MARK: {equal[column]: each for column, each in patterns.items()}})
-            bounds = read(written.encode(), stage.key_types, stage.key) if patterns else {}
-            if bounds is None:
-                raise AssertionError(f"{row['punctuation']} is no pattern on {', '.join(stage.key)}")
-            yield bounds, row["sure"]
+        written = json.dumps({MARK: {equal.get(column, column): each for column, each in patterns.items()}})
+        bounds = read(written.encode(), kinds, tuple(kinds)) if patterns else {}
+        if bounds is None:
+            raise AssertionError(f"{row['punctuation']} is no pattern on {', '.join(kinds)}")
+        yield bounds, row["sure"]
+
+
+def promised_columns(stage: Stage, earlier: Stage) -> dict[str, ColumnType]:
+    """Return the columns that promises of a derived stream may restrict: those of the key by their names, and
+    others of the results of the stage before."""
+    columns = dict(earlier.columns)
+    return stage.key_types | {column: columns[column] for column in stage.promised_beside_key}

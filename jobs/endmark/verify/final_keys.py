@@ -106,7 +106,9 @@ def _find_waiting(session: Session, stage: Stage, side: Side, reached: str) -> N
         for other in side.others
     ]
     columns = dict.fromkeys(stage.key_columns(side.stream))
-    if side.stream != stage.derived:
+    if side.stream == stage.derived:
+        columns |= dict.fromkeys(stage.promised_beside_key)
+    else:
         restricted = wider_columns(stage.pipeline.streams[side.stream], stage.key)
         columns |= dict.fromkeys(f"{side.stream}_{column}" for column in restricted)
     session.run(

@@ -52,6 +52,9 @@ _MATCHED = """
 SELECT DISTINCT q."partition", q."offset" FROM $promises q JOIN $live r ON $within
 """
 
+# Rows of a derived stream may lack a column that a pattern restricts.
+_NO_NULL = "($own IS NOT NULL OR q.$restricted IS NULL)"
+
 # These keys are closed by a pattern or a declared order, so no announcement by their name is required.
 _PATTERN_KEYS = """
 INSERT INTO pattern_keys
@@ -229,14 +232,18 @@ def _add_patterns(session: Session, stage: Stage, stream: str) -> None:
 
 def _add_derived_patterns(session: Session, stage: Stage, given: str) -> None:
     """Add the patterns of a derived stream to `announced_patterns`, or to `uncertain_punctuations`."""
-    kinds = stage.key_types
-    rows = session.run("FROM $promises", promises=name(f"patterns_{given}"))
+    wider = dict(stage.arriving(given))
+    kinds = stage.key_types | {column: wider[column] for column in stage.promised_beside_key}
     kept: dict[tuple[int, int], Promise] = {}
-    for row in rows:
-        bounds = {column: bound for column in kinds if (bound := bound_of(row, column)) is not None}
-        kept[row["partition"], row["offset"]] = {
-            column: tuple(spans_of(bound, kinds[column])) for column, bound in bounds.items()
-        }
+    rows = []
+    for table, columns in (("patterns", stage.key), ("wider", tuple(kinds))):
+        found = session.run("FROM $promises", promises=name(f"{table}_{given}"))
+        rows += found
+        for row in found:
+            bounds = {column: bound for column in columns if (bound := bound_of(row, column)) is not None}
+            kept[row["partition"], row["offset"]] = {
+                column: tuple(spans_of(bound, kinds[column])) for column, bound in bounds.items()
+            }
     live = [] if stage.join is None else _matched(session, stage, given, kinds, "lowest")
     surely_live = live
     if stage.join is not None and is_uncertain(stage):
@@ -329,10 +336,14 @@ def _matching(
     session: Session, stage: Stage, stream: str, kinds: Mapping[str, ColumnType], live: str
 ) -> list[tuple[int, int]]:
     """Return the partitions and offsets of the promises of a stream that rows of the table `live` match."""
-    found, own = [], dict(zip(stage.key, stage.key_columns(stream), strict=True))
-    tables = [("patterns", stage.key), ("wider", tuple(kinds))]
-    for table, columns in tables[:1] if stream == stage.derived else tables:
-        matching = within({column: f"r.{name(own.get(column, f'{stream}_{column}'))}" for column in columns})
+    found = []
+    for table, columns in (("patterns", stage.key), ("wider", tuple(kinds))):
+        own = {column: f"r.{name(_in_results(stage, stream, column))}" for column in columns}
+        there = [
+            fill(_NO_NULL, own=own[column], restricted=name(f"{key_column(column)}_low_open"))
+            for column in columns
+        ]
+        matching = " AND ".join([within(own), *there])
         found += session.run(_MATCHED, promises=name(f"{table}_{stream}"), live=live, within=matching)
     return [(row["partition"], row["offset"]) for row in found]
 
@@ -373,15 +384,18 @@ def _texts(
         and not side.preserved
         and not set(key) <= set(stage.pipeline.streams[side.stream].promised_on)
     ]
-    own = dict(zip(key, stage.key_columns(stream), strict=True))
     for promise in promises:
         patterns = {column: written(spans, kinds[column]) for column, spans in promise.items()}
         patterns = patterns or {key[0]: {"between": {}}}
         on_key = patterns.keys() <= set(key)
-        ordered = sorted(patterns, key=lambda column: own.get(column, f"{stream}_{column}"))
+        ordered = sorted(patterns, key=lambda column: _in_results(stage, stream, column))
         for each in (stream, *others) if on_key else (stream,):
-            shown = dict(zip(key, stage.key_columns(each), strict=True))
             if each in stage.shown_inputs:
-                yield json.dumps(
-                    {shown.get(column, f"{each}_{column}"): patterns[column] for column in ordered}
-                )
+                yield json.dumps({_in_results(stage, each, column): patterns[column] for column in ordered})
+
+
+def _in_results(stage: Stage, given: str, column: str) -> str:
+    """The name that results have for a column of the key, or for another one that promises restrict."""
+    if column in stage.key:
+        return stage.key_columns(given)[stage.key.index(column)]
+    return column if given == stage.derived else f"{given}_{column}"

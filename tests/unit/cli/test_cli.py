@@ -67,11 +67,12 @@ def test_a_plan_of_the_lookup(tmp_path: Path) -> None:
 
 
 def test_a_plan_is_told_to_the_sidecar(tmp_path: Path) -> None:
-    """With what it was made for; people read the same."""
+    """The ops database holds it with its assumptions; people read the same, and how to plan the join."""
     ops_url = f"sqlite:///{tmp_path / 'ops.db'}"
     people = endmark("plan", f"--ops-url={ops_url}", ENDMARK_RELATION_URL=_sellers(tmp_path, 20_000))
     assert people.returncode == 0, people.stderr
     assert "hybrid: the pages of the oldest waiting rows; the others wait in memory" in people.stdout
+    assert "the join is not predicted: give --rate of each stream" in people.stdout
     with closing(OpsDatabase(ops_url)) as database:
         (told,), join = forecasts.newest_forecasts(database, "auction")
     assert join is None
@@ -105,8 +106,6 @@ def test_a_plan_of_the_join(tmp_path: Path) -> None:
     assert rows["pjoin"] == join["by_preset"]["pjoin"]["1.0"]["left"]["rows"]
     assert rows["shj"] is None
 
-    without = endmark("plan", ENDMARK_RELATION_URL=url)
-    assert "the join is not predicted: give --rate of each stream" in without.stdout
     wrong = endmark("plan", "--rate=bids", ENDMARK_RELATION_URL=url)
     assert_one_line(wrong, "--rate: 'bids' must be the name of a stream, = and a number above 0")
 

@@ -181,6 +181,25 @@ def test_a_lookup_alone_asks_for_rows_of_a_join(tmp_path: Path) -> None:
     assert {each["orders_order_id"]: each["sellers_name"] for each in found} == {1: "Ann", 2: "Ann", 3: None}
 
 
+def test_a_promise_beside_both_keys_makes_a_group_final(tmp_path: Path) -> None:
+    """Payer 0 is over once no payment of this payer waits for an order, and no paid order for a ticket."""
+    promised = {"orders": ["order_id"], "payments": ["order_id", "payer_id"]}
+    served = {"window": {"paid": "9s", "tickets": None}}
+    run = Run(two_stages(promised=promised, served=served, by=["payments.payer_id"]), tmp_path)
+    run(
+        *orders_and_payments(1),
+        row("tickets", 1, customer_id=1),
+        told("payments", {"payer_id": {"equals": 0}}),
+    )
+    run(heartbeat("tickets", 5), told("orders", {"order_id": {"equals": 1}}))
+    assert run.tables["groups"] == run.tables["announced"] == []
+    run(heartbeat("tickets", 11))
+    assert run.tables["groups"] == [{"payments_payer_id": 0, "n": 1}]
+    assert [each["punctuation"] for each in run.tables["announced"]] == [
+        '{"payments_payer_id": {"equals": 0}}'
+    ]
+
+
 def test_a_key_that_is_announced_closes_the_same_key(tmp_path: Path) -> None:
     """Order 1 is over behind a lookup, too, once the join of orders and payments announces it by name."""
     document: dict[str, Any] = two_stages(promised=PROMISED, lookup=("paid", {"miss": "nulls"})).model_dump()

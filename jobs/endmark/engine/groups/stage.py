@@ -63,16 +63,14 @@ class GroupStage:
         """
         if pipeline.aggregate is None or not pipeline.regroups:
             return None
-        types, keys, stage = pipeline.group_columns(), [], pipeline.last_stage
-        equals: dict[str, str] = {}
-        for name, reference in pipeline.group_key.items():
-            sources = _sources(pipeline, name, reference)
-            keys.append(KeyColumn(name, types[name].arrow, sources, nullable=True))
-            if len(sources) == 1:
-                equals |= dict.fromkeys(stage.equal_columns(sources[0]), name)
+        types = pipeline.group_columns()
+        keys = [
+            KeyColumn(name, types[name].arrow, sources, nullable=True)
+            for name, sources in pipeline.group_sources.items()
+        ]
         return cls(
             grouped_by(pipeline, pipeline.aggregate, keys),
-            ClosingPatterns(equals, stage.present_keys),
+            ClosingPatterns(pipeline.group_equals, pipeline.last_stage.present_keys),
             reporters,
             buckets,
             pipeline.shows_results,
@@ -129,12 +127,3 @@ class GroupStage:
         if restricted is None:
             return None
         return Punctuation.read(_GROUPS, restricted, self.domains, pattern_from_json)
-
-
-def _sources(pipeline: Pipeline, name: str, reference: str) -> tuple[str, ...]:
-    """Return the columns of results that a column of the group key is made of."""
-    if name not in pipeline.key:
-        return (pipeline.result_column(reference),)
-    # A column of the join key is that of a row that is there.
-    stage, place = pipeline.last_stage, pipeline.key.index(name)
-    return tuple(stage.key_columns(given)[place] for given in stage.present_inputs[:1] or stage.shown_inputs)
