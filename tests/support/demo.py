@@ -55,6 +55,14 @@ class Demo:
             assert time.monotonic() < deadline, self.said
             time.sleep(0.2)
 
+    def wait_for_metric(self, url: str, name: str) -> None:
+        """Wait until the sidecar has a metric: it knows of no pipeline before the job has started."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while name not in _get(f"{url}metrics"):
+            assert self.process.poll() is None, self.said
+            assert time.monotonic() < deadline, self.said
+            time.sleep(0.5)
+
     def why(self, key: str) -> subprocess.CompletedProcess[str]:
         """Ask the job of the auction why a key is open, as the demo says how."""
         found = re.search(r"--bootstrap=(\S+) --ops-url=(\S+)", self._plain)
@@ -99,7 +107,7 @@ def require_equal_tables_and_waiting_rows(directory: Path, lookup: str, *, stay:
     with running_demo(directory, *arguments) as demo:
         url = demo.dashboard()
         assert "<title>" in _get(url)
-        assert "endmark_run_up" in _get(f"{url}metrics")
+        demo.wait_for_metric(url, "endmark_run_up")
         if stay:
             demo.wait_for("stay until Ctrl-C")
             assert "<title>" in _get(url)

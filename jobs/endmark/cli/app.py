@@ -139,7 +139,7 @@ def chain(
     step: Annotated[str | None, typer.Argument(help="Published step; needed if there are several.")] = None,
     spread: Annotated[
         str,
-        typer.Option(help="Event time that the records of one batch may span, over all partitions."),
+        typer.Option(help="Event time by which a stream may move on in one batch, over all partitions."),
     ] = "1h",
     assignments: Assignments = None,
     as_json: AsJson = False,

@@ -5,8 +5,10 @@ order. Take a join of X and Y, in the order of a topic's records. A result comes
 rows. If this is a row of Y, it is at most Y's `lateness` older than the newest row of Y, and its partner of X
 is at most X's window older than it. An earlier result has a row of X that is at most Y's window newer than
 its row of Y, and so than the newest row of Y. So results are at most both windows and the `lateness` out of
-order. A row that a lookup parks comes later by the time for which it may be parked. A batch has no order of
-its own: `spread` is the event time that the records of one batch span, over all partitions.
+order. A row that a lookup parks comes later by the time for which it may be parked.
+
+A batch has no order of its own, and rows without a partner come with the batch that moves progress beyond
+their window. So `spread` is added: the event time by which a stream may move on in one batch.
 """
 
 from __future__ import annotations
@@ -81,7 +83,7 @@ class ChainedStream:
         yield "    columns:"
         yield from (f"      {name}: {_quoted(kind)}" for name, kind in entry["columns"].items())
         times = ", ".join(f"{name}: {_yaml(value)}" for name, value in entry["event_time"].items())
-        yield "    # Windows and lateness of the pipeline that publishes, and what a batch of it spans."
+        yield "    # Windows and lateness of the pipeline that publishes, and how far a batch of it moves on."
         yield f"    event_time: {{{times}}}"
         if self.lateness == FOR_EVER:
             yield "    # Its join has no window, so rows may be of any age: only punctuations free state."
@@ -100,7 +102,7 @@ def chained(pipeline: Pipeline, step: str | None, spread: timedelta) -> ChainedS
     Args:
         pipeline: the pipeline.
         step: the stream or step; `None` if only one is published.
-        spread: the event time that the records of one batch span.
+        spread: the event time by which a stream may move on in one batch.
 
     Raises:
         ConfigError: the step is not published, or no column of its rows has an event time in each of them.

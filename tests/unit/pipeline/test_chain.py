@@ -148,12 +148,18 @@ def test_what_has_no_event_time_is_refused() -> None:
     kind="inner",
     came=[(LEFT, 0, 7), (LEFT, 1, 12), (RIGHT, 1, 10), (RIGHT, 0, 9)],
 )
+@example(  # the order of 0 s has no partner, which is known with the payment of 20 s
+    windows=(0, 0), lateness=(0, 0), kind="left", came=[(LEFT, 0, 0), (LEFT, 1, 20), (RIGHT, 1, 20)]
+)
 def test_a_chained_pipeline_loses_no_row(
     windows: tuple[int, int], lateness: tuple[int, int], kind: str, came: list[tuple[str, int, int]]
 ) -> None:
-    """Each record is a batch, so results come in the order of records: none of them is late."""
+    """Each record is a batch, so pairs come in the order of records, and none is late.
+
+    A row without a partner comes once progress has moved on, which it may do by all times that there are."""
     pipeline = shop(windows, lateness, type=kind)
-    found = chained(pipeline, None, timedelta(0))
+    spread = timedelta(seconds=20 if kind in ("left", "right") else 0)
+    found = chained(pipeline, None, spread)
     ends = {LEFT: 0, RIGHT: 0}
     published: list[bytes] = []
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
