@@ -179,7 +179,7 @@ bench-live-state: $(READY) ## Measure the time of a batch by live rows
 	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
 .PHONY: bench-upserts
-bench-upserts: $(READY) ## Measure an upsert of running groups beside the MERGE of delta-rs and Spark; writes benchmarks/results
+bench-upserts: $(READY) ## Measure an upsert of running groups beside the MERGE of delta-rs and Spark, and of a copied table; writes benchmarks/results
 	$(BIN)/python -m endmark_benchmarks.measurements.upserts $(ARGS)
 
 .PHONY: bench-state

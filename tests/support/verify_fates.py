@@ -6,7 +6,7 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -16,7 +16,8 @@ from endmark.types import ColumnType
 from endmark.verify.patterns import Bound, read
 
 DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", re.ASCII)
+INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-](\d\d):[0-5]\d)", re.ASCII)
+MOST_OFF = timedelta(hours=18)
 NUMBER = re.compile(r"-?(?P<whole>0|[1-9]\d*)(\.(?P<places>\d+))?", re.ASCII)
 Key = tuple[Any, ...]
 
@@ -156,12 +157,19 @@ def _read_text(kind: ColumnType, cell: str) -> Any:
             case Domain.DATE:
                 return date.fromisoformat(cell) if DAY.fullmatch(cell) else None
             case Domain.TIMESTAMP:
-                return datetime.fromisoformat(cell) if INSTANT.fullmatch(cell) else None
+                return _instant(cell)
             case Domain.DECIMAL:
                 return _decimal(kind, cell)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return None
+
+
+def _instant(cell: str) -> datetime | None:
+    if not INSTANT.fullmatch(cell):
+        return None
+    time = datetime.fromisoformat(cell)
+    return time.astimezone(UTC) if abs(time.utcoffset() or timedelta()) <= MOST_OFF else None
 
 
 def _decimal(kind: ColumnType, cell: str) -> Decimal | None:

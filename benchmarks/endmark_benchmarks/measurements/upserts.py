@@ -1,5 +1,8 @@
 """Time of an upsert of running groups, by how many groups are open and final, and by who does it.
 
+It also measures the job's own upsert of a copy of a database's table, by the rows of the table. The changed
+keys are spread over all rows, or are among the newest 2 %.
+
 Each batch changes groups that are drawn from all open ones, so that every file of open groups has some. The
 ways are the job's own (`TableLog`), delta-rs's MERGE, and the MERGE of Spark's Delta with and without
 deletion vectors. The tables of all are partitioned by `final`, and every MERGE names `final = false`.
@@ -38,6 +41,16 @@ SCHEMA = pa.schema(
         ("batch", pa.int64()),
     ]
 )
+COPY_SCHEMA = pa.schema(
+    [
+        ("order_id", pa.int64()),
+        ("customer", pa.string()),
+        ("total", pa.float64()),
+        ("ordered_at", pa.timestamp("us", "UTC")),
+        ("kafka_offset", pa.int64()),
+    ]
+)
+COPY_FILE_ROWS = 500_000  # in a file of the table as it is filled
 SAME = "old.final = false AND old.item_id = new.item_id"
 Upsert = Callable[[pa.Table, int], None]
 
@@ -61,6 +74,28 @@ def filled(directory: Path, still_open: int, final: int) -> Target:
         groups(np.arange(still_open, still_open + final), 0, final=True),
     ]
     files = [file for each in rows for file in write_files(target.files(), each)]
+    TableLog(target.files(), (), "fill").commit(files, 0)
+    return target
+
+
+def orders(keys: Any, batch: int) -> pa.Table:
+    """Rows of orders by their keys, an array of whole numbers."""
+    names = pa.DictionaryArray.from_arrays(
+        pa.array(keys % 10_000), pa.array([f"customer {number}" for number in range(10_000)])
+    )
+    times = pa.array(keys * 1_000_000).cast(pa.timestamp("us", "UTC"))
+    columns = [pa.array(keys), names.cast(pa.string()), pa.array(keys * 1.5), times, pa.array(keys + batch)]
+    return pa.table(columns, schema=COPY_SCHEMA)
+
+
+def copied(directory: Path, rows: int) -> Target:
+    """Return a copy of a database's table of so many orders."""
+    target = Target("latest:orders", directory / "t", COPY_SCHEMA, key=("order_id",))
+    with claimed(directory / "checkpoint"):
+        prepare({"latest:orders": target}, "app", directory / "checkpoint")
+    starts = range(0, rows, COPY_FILE_ROWS)
+    pieces = (orders(np.arange(start, min(start + COPY_FILE_ROWS, rows)), 0) for start in starts)
+    files = [file for piece in pieces for file in write_files(target.files(), piece)]
     TableLog(target.files(), (), "fill").commit(files, 0)
     return target
 
@@ -106,12 +141,29 @@ def by_spark(spark: Any, target: Target, *, vectors: bool) -> Upsert:
     return upsert
 
 
-def measured(upsert: Upsert, still_open: int, changed: int, batches: int) -> list[float]:
-    """Return the seconds of batches that each change so many open groups; the first one is not measured."""
+def measured(
+    upsert: Upsert,
+    keys: int,
+    changed: int,
+    batches: int,
+    *,
+    oldest: int = 0,
+    made: Callable[[Any, int], pa.Table] = groups,
+) -> list[float]:
+    """Return the seconds of batches that each change so many keys; the first one is not measured.
+
+    Args:
+        upsert: upserts the rows of a batch.
+        keys: the number of keys of the table.
+        changed: the number of keys that a batch changes.
+        batches: the number of batches that are measured.
+        oldest: the first key that may be changed.
+        made: makes the rows of some keys.
+    """
     chance = np.random.default_rng(7)
     found = []
     for batch in range(1, batches + 2):
-        rows = groups(chance.choice(still_open, changed, replace=False), batch)
+        rows = made(oldest + chance.choice(keys - oldest, changed, replace=False), batch)
         started = time.perf_counter()
         upsert(rows, batch)
         found.append(time.perf_counter() - started)
@@ -121,21 +173,38 @@ def measured(upsert: Upsert, still_open: int, changed: int, batches: int) -> lis
 def main(
     still_open: Annotated[list[int], typer.Option(default_factory=lambda: [10_000, 100_000, 1_000_000])],
     final: Annotated[list[int], typer.Option(default_factory=lambda: [0, 5_000_000])],
+    copy: Annotated[list[int], typer.Option(default_factory=lambda: [1_000_000, 10_000_000])],
     changed: int = 2_000,
+    copy_changed: int = 1_000,
     batches: int = 7,
     results: Path = RESULTS,
 ) -> None:
-    """Measure each way on tables of each size.
+    """Measure each way on tables of each size, and the job's own on copies of a database's table.
 
     Args:
         still_open: numbers of open groups.
         final: numbers of final groups.
+        copy: numbers of rows of a copy of a database's table.
         changed: groups that a batch changes.
+        copy_changed: rows of a copy that a batch changes.
         batches: batches that are measured.
         results: the file of results.
     """
-    options = {"changed": changed, "batches": batches}
-    report: dict[str, Any] = {"bench": "upserts", **origin(), "options": options, "tables": []}
+    options = {"changed": changed, "copy_changed": copy_changed, "batches": batches}
+    report: dict[str, Any] = {"bench": "upserts", **origin(), "options": options, "copies": [], "tables": []}
+    for rows, oldest in [(some, oldest) for some in copy for oldest in (0, some * 98 // 100)]:
+        with tempfile.TemporaryDirectory() as directory:
+            found = measured(
+                by_files(copied(Path(directory), rows)),
+                rows,
+                copy_changed,
+                batches,
+                oldest=oldest,
+                made=orders,
+            )
+        copies = {"rows": rows, "changed": "newest" if oldest else "spread", "seconds": median(found)}
+        print(json.dumps(copies))
+        report["copies"].append(copies)
     spark = start_session(
         "upserts", spark_jars(print), master="local[2]", shuffle_partitions=2, driver_memory="2g"
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import date
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -32,11 +33,15 @@ class DataFile:
         path: its path below the table's directory, as the log has it: a URL's.
         size: its size in bytes.
         partition: the values of its partition.
+        rows: the number of its rows; `None` if the log does not say.
+        bounds: the least and the greatest value of columns whose bounds the log has exactly, or wider.
     """
 
     path: str
     size: int
     partition: Values
+    rows: int | None = None
+    bounds: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
     @property
     def is_final(self) -> bool:
@@ -48,7 +53,17 @@ def data_files(table: DeltaTable) -> Iterator[DataFile]:
     """Yield the files of the version of a table that was read."""
     for file in pa.table(table.get_add_actions()).to_pylist():
         values = {name: spelled(value) for name, value in (file.get("partition") or {}).items()}
-        yield DataFile(file["path"], file["size_bytes"], values)
+        yield DataFile(file["path"], file["size_bytes"], values, file.get("num_records"), _bounds(file))
+
+
+def _bounds(file: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the bounds of a file's columns. The log rounds times to milliseconds, and may round decimals."""
+    least, most = (file.get(bound) or {} for bound in ("min", "max"))
+    return {
+        name: (value, most[name])
+        for name, value in least.items()
+        if type(value) in (int, str, date) and most.get(name) is not None
+    }
 
 
 def replace_files(

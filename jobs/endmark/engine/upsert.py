@@ -5,12 +5,13 @@ upsert reads the keys of open groups alone, and rewrites only files of open grou
 groups that are open and not with the table, and nothing else that rewrites files of final groups, such as
 `endmark maintain`, ever meets it.
 
-The rows of a stream may be upserted, too. Any of them may be replaced, as if all groups were open. Then an
-upsert reads the keys of the whole table.
+The rows of a stream may be upserted, too. Any of them may be replaced, as if all groups were open. Rows that
+are rewritten are sorted by their key and shared out among files of 50,000 to 100,000 rows. So the bounds of
+keys in Delta's log say of most files that they have no changed key, and an upsert reads only the others.
 
-Files of open groups need no upkeep. An upsert also rewrites a file that has no more rows than all smaller
-ones together. So of the files that stay, each has more rows than all smaller ones: their number is
-logarithmic, and a row is rewritten for this reason a logarithmic number of times.
+Files of open groups need no upkeep. Of files with fewer rows, an upsert also rewrites one that has no more
+rows than all smaller ones together. So of those that stay, each has more rows than all smaller ones: their
+number is logarithmic, and a row is rewritten for this reason a logarithmic number of times.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from endmark.engine.delta_files import write_files
@@ -35,25 +37,24 @@ if TYPE_CHECKING:
 
     from endmark.engine.delta_files import FileTable
 
-# A file of more rows is rewritten only for a key of its own. About as many rows are in memory at a time.
-_FULL_ROWS = 500_000
+# A file of as many rows is rewritten only for a key of its own. Rewritten files have up to twice as many.
+_FULL_ROWS = 50_000
+_HELD_ROWS = 500_000  # of rewritten files, about as many rows are in memory at a time
 
 
 @dataclass(frozen=True)
-class _Read:
-    """A data file and, for each of its rows, whether the row stays."""
+class _Rest:
+    """The rows of a data file that stay.
+
+    Args:
+        file: the file.
+        rows: the number of rows that stay.
+        stays: a mask of the file's rows; `None` if all stay.
+    """
 
     file: DataFile
-    stays: npt.NDArray[np.bool_]
-
-    @property
-    def rows(self) -> int:
-        """The number of rows that stay."""
-        return int(self.stays.sum())
-
-    @property
-    def is_whole(self) -> bool:
-        return bool(self.stays.all())
+    rows: int
+    stays: npt.NDArray[np.bool_] | None = None
 
 
 def upsert(
@@ -82,17 +83,16 @@ def upsert(
     keys = [read_rows(table, file, key) for file in arrived]
     changed = pa.concat_tables([*keys, *(read_rows(table, file, key) for file in removing)])
     still_open = [file for file in current if not file.is_final]
-    read = [_Read(file, ~_is_among(read_rows(table, file, key), changed)) for file in still_open]
-    read += [
-        _Read(file, np.ones(rows.num_rows, np.bool_))
-        for file, rows in zip(arrived, keys, strict=True)
-        if not file.is_final
+    rests = [_rest(table, file, changed) for file in still_open]
+    rests += [
+        _Rest(file, rows.num_rows) for file, rows in zip(arrived, keys, strict=True) if not file.is_final
     ]
-    rewritten = [each for files in _by_partition(read) for each in _rewritten(files)]
-    replaced = {each.file.path for each in rewritten}
-    added = [entry for entry in new if entry["path"] not in replaced]
-    for rows in _pieces(table, rewritten):
-        added += write_files(table, rows)
+    added, replaced = list(new), set()
+    for files in map(_rewritten, _by_partition(rests)):
+        replaced |= {each.file.path for each in files}
+        for rows in _pieces(table, key, files):
+            added += write_files(table, rows)
+    added = [entry for entry in added if entry["path"] not in replaced]
     return added, [file for file in still_open if file.path in replaced]
 
 
@@ -104,25 +104,46 @@ def read_rows(table: FileTable, file: DataFile, columns: Sequence[str]) -> pa.Ta
     return with_values(rows, file.partition, pa.schema([table.schema.field(column) for column in columns]))
 
 
+def _rest(table: FileTable, file: DataFile, changed: pa.Table) -> _Rest:
+    """Return the rows of a file that stay, given the changed keys. A file without any of them is not read."""
+    within = np.ones(changed.num_rows, np.bool_)
+    for name, (least, most) in file.bounds.items():
+        if name in changed.column_names:
+            bounds = (pa.scalar(bound, changed.schema.field(name).type) for bound in (least, most))
+            values = changed.column(name)
+            inside = pc.and_(pc.greater_equal(values, next(bounds)), pc.less_equal(values, next(bounds)))
+            within &= np.asarray(pc.fill_null(inside, fill_value=True))
+    if file.rows is not None and not within.any():
+        return _Rest(file, file.rows)
+    stays = ~_is_among(read_rows(table, file, changed.column_names), changed)
+    return _Rest(file, int(stays.sum()), None if stays.all() else stays)
+
+
 def _is_among(keys: pa.Table, changed: pa.Table) -> npt.NDArray[np.bool_]:
     """Return for each key whether it is one of the changed ones."""
-    numbers = codes(pa.concat_tables([changed, keys]), keys.column_names)
-    return np.isin(numbers[changed.num_rows :], numbers[: changed.num_rows])
+    found = np.ones(keys.num_rows, np.bool_)
+    for name in keys.column_names:
+        found &= np.asarray(pc.is_in(keys.column(name), value_set=changed.column(name)))
+    # The columns may have these values in different rows. Few keys are left, so only these are numbered.
+    at = np.flatnonzero(found)
+    numbers = codes(pa.concat_tables([changed, keys.take(pa.array(at))]), keys.column_names)
+    found[at] = np.isin(numbers[changed.num_rows :], numbers[: changed.num_rows])
+    return found
 
 
-def _by_partition(read: Iterable[_Read]) -> Iterator[list[_Read]]:
-    def values(each: _Read) -> list[tuple[str, bool, str]]:
+def _by_partition(read: Iterable[_Rest]) -> Iterator[list[_Rest]]:
+    def values(each: _Rest) -> list[tuple[str, bool, str]]:
         return sorted((name, value is None, value or "") for name, value in each.file.partition.items())
 
     for _, files in groupby(sorted(read, key=values), values):
         yield list(files)
 
 
-def _rewritten(files: Sequence[_Read]) -> list[_Read]:
+def _rewritten(files: Sequence[_Rest]) -> list[_Rest]:
     """Return the files of a partition that are rewritten: those that lose rows, and small ones."""
-    changed = [each for each in files if not each.is_whole]
+    changed = [each for each in files if each.stays is not None]
     small = sorted(
-        (each for each in files if each.is_whole and each.rows < _FULL_ROWS), key=lambda each: each.rows
+        (each for each in files if each.stays is None and each.rows < _FULL_ROWS), key=lambda each: each.rows
     )
     total, merged = sum(each.rows for each in changed), 0
     for place, each in enumerate(small):
@@ -132,14 +153,21 @@ def _rewritten(files: Sequence[_Read]) -> list[_Read]:
     return changed + small[:merged]
 
 
-def _pieces(table: FileTable, rewritten: Iterable[_Read]) -> Iterator[pa.Table]:
-    """Yield the rows that stay of files that are rewritten, about `_FULL_ROWS` at a time."""
+def _pieces(table: FileTable, key: Sequence[str], rewritten: Iterable[_Rest]) -> Iterator[pa.Table]:
+    """Yield the rows that stay of files that are rewritten, sorted by key, in pieces for a file each."""
     held: list[pa.Table] = []
-    for each in rewritten:
-        if each.rows:
-            held.append(read_rows(table, each.file, table.schema.names).filter(pa.array(each.stays)))
-        if sum(rows.num_rows for rows in held) >= _FULL_ROWS:
-            yield pa.concat_tables(held)
+    for each in filter(lambda each: each.rows, rewritten):
+        rows = read_rows(table, each.file, table.schema.names)
+        held.append(rows if each.stays is None else rows.filter(pa.array(each.stays)))
+        if sum(rows.num_rows for rows in held) >= _HELD_ROWS:
+            yield from _sorted_pieces(held, key)
             held = []
     if held:
-        yield pa.concat_tables(held)
+        yield from _sorted_pieces(held, key)
+
+
+def _sorted_pieces(held: Sequence[pa.Table], key: Sequence[str]) -> Iterator[pa.Table]:
+    rows = pa.concat_tables(held).sort_by([(name, "ascending") for name in key])
+    cuts = np.linspace(0, rows.num_rows, max(rows.num_rows // _FULL_ROWS, 1) + 1, dtype=np.int64)
+    for start, end in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
+        yield rows.slice(start, end - start)

@@ -25,6 +25,7 @@ from endmark.domain import Domain
 from endmark.types import ColumnType
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
+_PIPELINE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 # Digits are ASCII: `\d` would match the digits of every script.
 _DURATION = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*(ms|s|m|h|d)")
 _SIZE = re.compile(r"([0-9]{1,18})\s*(kB|MB|GB)")
@@ -51,7 +52,19 @@ _PLAIN_TYPES = "|".join(domain.value for domain in Domain if domain is not Domai
 def _identifier(value: str) -> str:
     # We use `fullmatch`, since `$` also matches before a trailing newline, and names end up in SQL.
     if not _IDENTIFIER.fullmatch(value):
-        raise ValueError(f"{_shown(value)} is not a name: letters, digits and _ only, starting with a letter")
+        but = "; it is part of names in SQL, so only the pipeline itself may have - in its name"
+        raise ValueError(
+            f"{_shown(value)} is not a name: letters, digits and _ only, starting with a letter"
+            f"{but if _PIPELINE_NAME.fullmatch(value) else ''}"
+        )
+    return value
+
+
+def _pipeline_name(value: str) -> str:
+    if not _PIPELINE_NAME.fullmatch(value):
+        raise ValueError(
+            f"{_shown(value)} is no name of a pipeline: letters, digits, _ and - only, starting with a letter"
+        )
     return value
 
 
@@ -190,6 +203,7 @@ def _all_different(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Name = Annotated[str, AfterValidator(_identifier)]
+PipelineName = Annotated[str, AfterValidator(_pipeline_name)]
 AnyNames = Annotated[
     tuple[Name, ...],
     BeforeValidator(_listed, json_schema_input_type=str | list[str]),

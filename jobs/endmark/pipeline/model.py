@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from endmark.pipeline.asked import Asked, asked
 from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Pinned
 from endmark.pipeline.checks import require_sound
-from endmark.pipeline.fields import Model, Name, require_name
+from endmark.pipeline.fields import Model, Name, PipelineName, require_name
 from endmark.pipeline.flow import Flow, flow_of
 from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.row_steps import checked
@@ -70,13 +70,16 @@ class Pipeline(Model):
     answered. If lookups have no match for a row, the first of them whose `miss` is not `nulls` decides its
     fate. State that nothing ever frees is refused, unless `unbounded_state` is `allow`.
 
+    `name` may have hyphens. Names of streams, steps, relations and columns may not, since they are parts of
+    names in SQL.
+
     `tables` has the Delta tables, each under its name. A table may be added at any start of the job, and gets
     rows from then on. The tables `dead_letters`, `violations` and `punctuations` are always written.
     `publish` has the Kafka topics that get the rows of streams and steps.
     """
 
     name: Annotated[
-        Name,
+        PipelineName,
         ChangeRule(change=Change.RESTART, remark="names the control topic, unless control.topic does"),
     ]
     streams: Pinned[Annotated[dict[Name, Stream], Field(min_length=1)]]

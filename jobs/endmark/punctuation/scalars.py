@@ -2,7 +2,7 @@
 
 A long, a double and a boolean are JSON's own. A decimal is a string such as "12.50", a date is one such as
 "2026-01-31", and a timestamp is one such as "2026-01-31T00:00:00.000000Z" with at most six digits of a
-second.
+second. Instead of Z, a timestamp may have an offset from UTC of up to 18 hours, such as +02:00.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from endmark.domain import Domain, PunctuationError, Value
 
 Scalar = bool | int | float | str
 
+ZONE = "(?:Z|[+-](?:(?:0[0-9]|1[0-7]):[0-5][0-9]|18:00))"  # a regular expression
 _SPELLED = {
     Domain.DECIMAL: re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?"),
     Domain.DATE: re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
-    Domain.TIMESTAMP: re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?Z"),
+    Domain.TIMESTAMP: re.compile(
+        rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:\.[0-9]{{1,6}})?{ZONE}"
+    ),
 }
 EXAMPLES = {
     Domain.LONG: "42",
@@ -81,6 +84,6 @@ def _spelled(scalar: Scalar, domain: Domain) -> Value:
     try:
         if domain is Domain.DATE:
             return date.fromisoformat(scalar)
-        return datetime.fromisoformat(scalar.removesuffix("Z")).replace(tzinfo=UTC)
-    except ValueError as error:
+        return datetime.fromisoformat(scalar).astimezone(UTC)
+    except (ValueError, OverflowError) as error:  # an offset may lead out of the years 1 to 9999
         raise PunctuationError(f"{scalar!r} is no {domain.value}: {error}") from None

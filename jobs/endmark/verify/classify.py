@@ -22,7 +22,12 @@ from endmark.verify.row_steps import own_rows, step_rows
 from endmark.verify.session import Session, fill, name, names, text
 
 DATE = r"\d{4}-\d\d-\d\d"
-TIMESTAMP = r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?Z"
+TIMESTAMP = (
+    r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?"
+    r"(Z|[+-](0\d|1[0-7]):[0-5]\d|[+-]18:00)"
+)
+
+_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # microseconds since 1970
 
 _WORDS = "('UBIGINT', 'BIGINT')"
 _NUMBERS = "('UBIGINT', 'BIGINT', 'DOUBLE')"
@@ -279,6 +284,8 @@ def _field(kind: ColumnType, member: str, found: str) -> str:
             # The pattern alone would let the year 0000 pass, but the first year of dates is 1.
             sound = f"regexp_full_match({member}, {text(pattern)}) AND {member}[1:4] <> '0000'"
             sound = f"{found} = 'VARCHAR' AND {sound}"
+            if kind.domain is Domain.TIMESTAMP:  # an offset may lead out of the years 1 to 9999
+                sound += f" AND epoch_us({value}) BETWEEN {_FIRST} AND {_LAST}"
         case Domain.DECIMAL:
             # The pattern refuses too many decimal places, which DuckDB would round. DuckDB itself refuses too
             # many digits before the point.

@@ -21,7 +21,10 @@ from endmark.types import ColumnType
 MARK = "$punctuation"
 _SPELLED = {
     Domain.DATE: re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
-    Domain.TIMESTAMP: re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z"),
+    Domain.TIMESTAMP: re.compile(
+        r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?"
+        r"(Z|[+-](0[0-9]|1[0-7]):[0-5][0-9]|[+-]18:00)"
+    ),
     Domain.DECIMAL: re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?"),
 }
 _ENDS = {"from", "to", "from_open", "to_open"}
@@ -66,7 +69,7 @@ def read(
         if not isinstance(patterns, dict) or not patterns or not patterns.keys() <= declared.keys():
             return None
         bounds = {column: _bound(pattern, declared[column]) for column, pattern in patterns.items()}
-    except (ValueError, RecursionError):
+    except (ValueError, OverflowError, RecursionError):  # an offset may lead out of the years 1 to 9999
         return None
     restricted = {column: bound for column, bound in bounds.items() if bound is not None}
     return restricted if restricted.keys() <= set(punctuated_on) else None
@@ -143,7 +146,7 @@ def _spelled(cell: str, kind: ColumnType) -> date | datetime | Decimal:
     if kind.domain is Domain.DATE:
         return date.fromisoformat(cell)
     if kind.domain is Domain.TIMESTAMP:
-        return datetime.fromisoformat(cell.removesuffix("Z")).replace(tzinfo=UTC)
+        return datetime.fromisoformat(cell).astimezone(UTC)
     scaled = Fraction(cell) * 10**kind.scale
     # A zero counts as a digit, as in rows.
     if len(cell.partition(".")[2]) > kind.scale or abs(scaled) >= 10**kind.precision:

@@ -7,6 +7,7 @@ block, so a refused block is halved until the bad records stand alone. The reade
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from endmark.types import ColumnType
 
 Path = tuple[str, ...]
+# An offset from UTC may lead out of the years 1 to 9999.
+_FIRST, _LAST = pa.scalar(datetime.min.replace(tzinfo=UTC)), pa.scalar(datetime.max.replace(tzinfo=UTC))
 
 
 class JsonReader:
@@ -65,6 +68,8 @@ class JsonReader:
                 complete &= mask(column.is_valid())
             if pa.types.is_floating(column.type):
                 complete &= ~mask(pc.is_inf(column))  # the reader makes infinity of a number of 400 digits
+            if pa.types.is_timestamp(column.type):
+                complete &= ~mask(pc.or_(pc.less(column, _FIRST), pc.greater(column, _LAST)))
         if not complete.all():
             table, row_at = table.filter(pa.array(complete)).combine_chunks(), row_at[complete]
         return next(iter(table.to_batches()), self._empty), row_at

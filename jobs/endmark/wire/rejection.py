@@ -225,7 +225,9 @@ def _explain_fields(
     for name, kind in there.items():
         if not re.fullmatch(pattern(kind), _shown(record[name], None)):
             return "bad_value", f"field {name!r} must be {_like(kind)}, but is {_shown(record[name])}"
-    return "bad_value", "a number is out of range, a day is not in the calendar or a text is no Unicode"
+    return "bad_value", (
+        "a number or a time is out of range, a day is not in the calendar or a text is no Unicode"
+    )
 
 
 def _like(kind: ColumnType) -> str:

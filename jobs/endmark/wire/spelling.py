@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from endmark.domain import Domain
 from endmark.punctuation.json_shape import MEMBER
-from endmark.punctuation.scalars import EXAMPLES
+from endmark.punctuation.scalars import EXAMPLES, ZONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ _PATTERNS = {
     Domain.STRING: r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"',
     Domain.BOOLEAN: "(?:true|false)",
     Domain.DATE: rf'"{_DATE}"',
-    Domain.TIMESTAMP: rf'"{_DATE}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:\.[0-9]{{1,6}})?Z"',
+    Domain.TIMESTAMP: rf'"{_DATE}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:\.[0-9]{{1,6}})?{ZONE}"',
 }
 
 

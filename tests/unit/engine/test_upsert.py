@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from endmark.engine.delta_files import FileTable
+from endmark.engine.delta_log import DataFile
+from endmark.engine.upsert import read_rows
 from support.upserted_table import UpsertedTable, group
 
 
@@ -35,6 +42,27 @@ def test_files_without_a_changed_key_stay(tmp_path: Path) -> None:
     found = table.files(final=False)
     assert found.pop(large) == 100
     assert list(found.values()) == [2]
+
+
+def test_files_of_other_keys_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large files are sorted by key, so the log says of each which keys it may have."""
+    monkeypatch.setattr("endmark.engine.upsert._FULL_ROWS", 10)
+    table = UpsertedTable(tmp_path)
+    table.upsert([group(item, 0) for item in random.Random(7).sample(range(100), 100)], 0, tasks=1)
+    table.upsert([group(55, 1)], 1, tasks=1)
+    before = table.files(final=False)
+    assert sorted(before.values()) == [10] * 10
+
+    def read(of: FileTable, file: DataFile, columns: Sequence[str]) -> pa.Table:
+        opened.add(file.path)
+        return read_rows(of, file, columns)
+
+    opened: set[str] = set()
+    monkeypatch.setattr("endmark.engine.upsert.read_rows", read)
+    table.upsert([group(31, 2), group(38, 2)], 2, tasks=1)
+
+    assert len(opened & before.keys()) == 1
+    assert len(before.keys() & table.files(final=False).keys()) == 9
 
 
 def test_final_groups_are_not_read(tmp_path: Path) -> None:

@@ -254,6 +254,9 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
             "relations.sellers.table: 'sellers; drop table x' is not",
         ),
         ("relations.sellers.table", "sellers\n", "relations.sellers.table: 'sellers\\n' is not a name"),
+        ("relations.sellers.table", "all-sellers", "so only the pipeline itself may have - in its name"),
+        ("name", "auction\n", "name: 'auction\\n' is no name of a pipeline: letters, digits, _ and - only"),
+        ("name", "-auction", "name: '-auction' is no name of a pipeline: letters, digits, _ and - only"),
         ("streams.bids.event_time.column", "when", "streams.bids: event_time.column: no column 'when'"),
         (
             "streams.bids.columns.price",

@@ -154,7 +154,8 @@ def test_wrong_shape(record: str, error: str) -> None:
         ('{"$punctuation": {"date": {"equals": "2026-02-30"}}}', "is no date: "),
         ('{"$punctuation": {"date": {"equals": "20260101"}}}', "is no date such as"),
         ('{"$punctuation": {"timestamp": {"equals": "2026-01-01T00:00:00"}}}', "is no timestamp such as"),
-        ('{"$punctuation": {"timestamp": {"equals": "2026-01-01T00:00:00+00:00"}}}', "is no timestamp such"),
+        ('{"$punctuation": {"timestamp": {"equals": "2026-01-01T00:00:00+00"}}}', "is no timestamp such"),
+        ('{"$punctuation": {"timestamp": {"equals": "0001-01-01T00:00:00+01:00"}}}', "is no timestamp: "),
         ('{"$punctuation": {"string": {"equals": "\\ud800"}}}', "half a surrogate pair"),
         (
             '{"$punctuation": {"colour": {"equals": 1}}}',

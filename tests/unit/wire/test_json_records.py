@@ -71,7 +71,10 @@ BAD = [
     (record(at=1767225600), "wrong_type"),
     (record(id=2**63), "bad_value"),
     (record(at="2026-02-30T00:00:00Z"), "bad_value"),
-    (record(at="2026-01-01T00:00:00+02:00"), "bad_value"),
+    (record(at="2026-01-01T00:00:00+0200"), "bad_value"),
+    (record(at="2026-01-01T00:00:00+18:01"), "bad_value"),
+    (record(at="0001-01-01T00:00:00+02:00"), "bad_value"),
+    (record(at="9999-12-31T23:59:59-00:01"), "bad_value"),
     (record(at="2026-01-01"), "bad_value"),
     (record().replace(b"2.5", b"1e999"), "bad_value"),
     (record(day="2026-02-30"), "bad_value"),
@@ -214,14 +217,14 @@ def test_stream_without_punctuations_takes_none() -> None:
         ({"fee": "1.505"}, """field 'fee' must be decimal(6,2) like "1.50", but is "1.505\""""),
         ({"day": "31.1.2026"}, """field 'day' must be date like "2026-01-31", but is "31.1.2026\""""),
         ({"at": "now"}, """field 'at' must be timestamp like "2026-01-31T00:00:00.000000Z", but is "now\""""),
-        ({"id": 2**63}, "a number is out of range, a day is not in the calendar or a text is no Unicode"),
+        ({"id": 2**63}, "a number or a time is out of range, a day is not in the calendar or"),
     ],
 )
 def test_rejection_names_the_field_and_an_example(changes: dict[str, Any], says: str) -> None:
     """Whoever mends the producer reads which field it is, and how its values are spelled."""
     [rejection] = PARSER.parse(values(record(**changes))).rejections
 
-    assert says == rejection.error
+    assert says in rejection.error
 
 
 def test_punctuation_of_many_columns() -> None:
