@@ -76,13 +76,6 @@ def _part_names(streams: Sequence[DraftStream], steps: DraftSteps) -> None:
             if name in seen:
                 stream.leave_out(column, f"another column is {name} in tables")
             seen.add(name)
-    for relation in (lookup.relation for lookup in steps.lookups):
-        for column in relation.added:
-            name = _in_tables(relation.name, column)
-            if name in seen and column not in keep:
-                relation.left_out[column] = f"another column is {name} in tables"
-                del relation.columns[column]
-            seen.add(name)
 
 
 def _in_tables(origin: str, column: str) -> str:

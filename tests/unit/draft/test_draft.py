@@ -232,6 +232,22 @@ def test_streams_are_joined_on_what_they_promise() -> None:
     assert drafted.steps.join.on == ("order_id",)
 
 
+def test_a_join_key_is_promised_as_a_whole_or_not_at_all() -> None:
+    """Punctuations on a part of the key would close nothing, and the file would be refused."""
+    both = Record(b'{"$punctuation": {"shop_id": {"equals": 1}, "order_id": {"equals": 1}}}')
+    one = Record(b'{"$punctuation": {"order_id": {"equals": 1}}}')
+    row = of({"shop_id": 1, "order_id": 1}).records
+    drafted = draft("p", [Sample("orders", [*row, both]), Sample("payments", [*row, one])])
+    assert loaded(drafted.text).key == ("order_id",)
+
+
+def test_an_empty_element_is_null() -> None:
+    """So it says nothing of the type."""
+    rows = [b"<r><at>2026-01-01T00:00:00Z</at><n>%s</n></r>" % text for text in (b"1", b"")]
+    [stream] = draft("p", [Sample("orders", list(map(Record, rows)))]).streams
+    assert str(stream.columns["n"]) == "long?"
+
+
 def test_streams_without_a_shared_column_are_refused() -> None:
     with pytest.raises(ConfigError, match="share no column"):
         draft("p", [of({"a": 1}), of({"b": 1}, topic="others")])
