@@ -41,9 +41,8 @@ function ofStream(stream, others, history, now) {
     `${percent(broken, all)} of its rows were violations`,
     `remembers ${exact(figure("closed_keys", `stream=${stream}`))} keys as closed`,
   ];
-  return element("section", {
+  return element("div", {
     className: "block",
-    attributes: { "aria-label": `Promises of ${stream}` },
     children: [
       element("h3", { text: stream }),
       element("p", { className: "note", text: facts.join("; ") }),
