@@ -13,7 +13,6 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-import pytest
 from playwright.sync_api import Page
 
 VERSION = "4.14.1"
@@ -27,17 +26,17 @@ _RUN = """async () => {
 
 
 def axe_script(directory: Path) -> str:
-    """Return the script; skip the test if npm, which fetches it, is not installed.
+    """Return the script, which npm fetches once.
 
     Args:
         directory: a directory for files on the way.
 
     Raises:
-        AssertionError: the script is not the one that was pinned.
+        AssertionError: npm is missing, or the script is not the one that was pinned.
     """
     if not _KEPT.exists():
-        if (npm := shutil.which("npm")) is None:
-            pytest.skip("npm is not installed, so axe-core cannot be fetched")
+        npm = shutil.which("npm")
+        assert npm is not None, "npm, which fetches axe-core, is missing: run infra/install-test-system.sh"
         command = [npm, "pack", f"axe-core@{VERSION}", "--silent"]
         subprocess.run(command, cwd=directory, check=True, timeout=120, stdout=subprocess.DEVNULL)
         with tarfile.open(directory / f"axe-core-{VERSION}.tgz") as packed:

@@ -22,7 +22,7 @@ import pytest
 
 from endmark_ops.limits import REQUESTS
 from endmark_ops.log import Throttle
-from support.ops_job import API
+from support.ops_job import API, job_in
 from support.ops_tokens import WRITER
 
 pytestmark = pytest.mark.timeout(600)
@@ -81,6 +81,8 @@ def start(limit: str, directory: Path) -> subprocess.Popen[str]:
 @pytest.fixture(scope="module")
 def sidecar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     directory = tmp_path_factory.mktemp("limits")
+    with job_in(directory) as job:
+        job.start()
     with start("ulimit -n 1024", directory) as process:
         assert process.stdout is not None
         url = urlsplit(json.loads(process.stdout.readline())["url"])
