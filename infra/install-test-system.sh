@@ -10,6 +10,7 @@ if [ "${1:-}" = containers ]; then
 fi
 command -v mariadbd >/dev/null || [ -x /usr/sbin/mariadbd ] || wanted+=(mariadb-server)
 command -v chromium >/dev/null || wanted+=(chromium)
+command -v npm >/dev/null || wanted+=(npm)
 command -v docker-compose >/dev/null || wanted+=(docker-compose)
 command -v promtool >/dev/null || wanted+=(prometheus)
 [ ${#wanted[@]} -eq 0 ] && exit 0

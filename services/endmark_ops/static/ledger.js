@@ -1,10 +1,11 @@
 // The punctuation ledger: what each partition of a stream has promised, what that freed, and what broke it.
 
 import { byId, element, setChildren, table } from "./dom.js";
-import { NONE, ago, exact, percent } from "./format.js";
+import { NONE, ago, exact, percent, written } from "./format.js";
 import { keysOf, parse } from "./samples.js";
 
 const FROM_STREAM = "partition_punctuations_total";
+const OF_PARTITIONS = [FROM_STREAM, "partition_violations_total", "partition_behind_seconds", "silent_partitions"];
 const labelsOf = (key) => Object.fromEntries(parse(key).labels);
 
 /** When the newest batch came that had one, or null if none on screen had. */
@@ -13,9 +14,18 @@ function newest(key, history) {
 }
 
 function partitionsOf(stream, history) {
-  const keys = keysOf(history.batches, FROM_STREAM).concat(keysOf(history.batches, "partition_violations_total"));
+  const keys = OF_PARTITIONS.flatMap((metric) => keysOf(history.batches, metric));
   const numbers = keys.map(labelsOf).filter((labels) => labels.stream === stream);
   return [...new Set(numbers.map(({ partition }) => Number(partition)))].sort((a, b) => a - b);
+}
+
+/** What a partition means for its stream's progress. */
+function progressOf(labels, totals) {
+  if (totals[`idle_partitions{${labels}}`] > 0) return "idle, not waited for";
+  if (totals[`silent_partitions{${labels}}`] > 0) return "no row yet, holds progress back";
+  const behind = totals[`partition_behind_seconds{${labels}}`];
+  if (behind === undefined) return NONE;
+  return behind > 0 ? `${written(behind, "seconds")} behind` : "newest";
 }
 
 /** The ledger of a stream; `others` are the streams that it is joined with. */
@@ -28,7 +38,7 @@ function ofStream(stream, others, history, now) {
     const promised = figure(FROM_STREAM, labels);
     const broken = figure("partition_violations_total", labels);
     const when = at === null ? NONE : ago(Math.max(0, now - at));
-    return [`partition ${partition}`, exact(promised), when, exact(broken)];
+    return [`partition ${partition}`, exact(promised), when, exact(broken), progressOf(labels, totals)];
   });
   const ofOthers = (name) => exact(others.reduce((sum, other) => sum + figure(name, `stream=${other}`), 0));
   const freed = ofOthers("join_purged_rows_total");
@@ -41,13 +51,12 @@ function ofStream(stream, others, history, now) {
     `${percent(broken, all)} of its rows were violations`,
     `remembers ${exact(figure("closed_keys", `stream=${stream}`))} keys as closed`,
   ];
-  return element("section", {
+  return element("div", {
     className: "block",
-    attributes: { "aria-label": `Promises of ${stream}` },
     children: [
       element("h3", { text: stream }),
       element("p", { className: "note", text: facts.join("; ") }),
-      table(`Promises of ${stream}`, ["Partition", "Promises", "Newest", "Violations"], rows),
+      table(`Promises of ${stream}`, ["Partition", "Promises", "Newest", "Violations", "Progress"], rows),
     ],
   });
 }

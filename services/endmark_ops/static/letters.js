@@ -57,7 +57,7 @@ class Letters {
         fateOf(letter),
       ]);
       const headings = ["Record", "Reason", "Error", "Value", "Replayed"];
-      this.list.replaceChildren(table("Dead letters", headings, rows));
+      this.list.replaceChildren(table("Dead letters found", headings, rows));
       setText(this.said, letters.length ? `${letters.length} shown` : "None found");
     });
   }

@@ -30,5 +30,5 @@ function rowOf(state, totals) {
 export function showStates({ pipeline, history }) {
   if (!pipeline || !history.last) return;
   const rows = pipeline.states.map((state) => rowOf(state, history.last.totals));
-  setChildren(byId("states-table"), [table("State and its bounds", ["State", "Now", "Size", "Bound"], rows)]);
+  setChildren(byId("states-table"), [table("Kinds of state", ["State", "Now", "Size", "Bound"], rows)]);
 }

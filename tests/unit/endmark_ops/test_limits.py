@@ -20,10 +20,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from endmark.control.database import OpsDatabase
 from endmark_ops.limits import REQUESTS
 from endmark_ops.log import Throttle
-from support.ops_job import API, PIPELINE
+from support.ops_job import API, job_in
 from support.ops_tokens import WRITER
 
 pytestmark = pytest.mark.timeout(600)
@@ -82,8 +81,8 @@ def start(limit: str, directory: Path) -> subprocess.Popen[str]:
 @pytest.fixture(scope="module")
 def sidecar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     directory = tmp_path_factory.mktemp("limits")
-    with contextlib.closing(OpsDatabase(f"sqlite:///{directory / 'ops.db'}")) as database:
-        database.start_run("run", PIPELINE, "app", "/checkpoint")
+    with job_in(directory) as job:
+        job.start()
     with start("ulimit -n 1024", directory) as process:
         assert process.stdout is not None
         url = urlsplit(json.loads(process.stdout.readline())["url"])
