@@ -319,7 +319,7 @@ def _row_step(draw: st.DrawFn, document: Document, stream: str, end: str) -> Doc
     drop: list[str] = draw(st.lists(st.sampled_from(free), max_size=2, unique=True)) if free else []
     step: Document = {
         "where": draw(
-            st.sampled_from([None, *WHERE, *(LATER[column] for column in derived if column in LATER)])
+            st.sampled_from([*[None] * 9, *WHERE, *(LATER[column] for column in derived if column in LATER)])
         ),
         "derive": {column: DERIVE[column] for column in derive},
     }
@@ -388,9 +388,9 @@ def _lookups(
             "relation": relation,
             "strategy": draw(st.sampled_from(list(STRATEGIES))),
             # Most rows have no match in some relation, and chains would drop nearly all.
-            "miss": draw(
-                st.one_of(st.just("nulls"), misses(parking=parking and draw(st.integers(0, 3)) == 0))
-            ),
+            "miss": draw(misses(parking=parking and draw(st.integers(0, 3)) == 0))
+            if draw(st.integers(0, 3)) == 0
+            else "nulls",
             "time_per_batch": draw(st.sampled_from([None, None, "0ms"])),
             "memory": draw(st.sampled_from([1, 500, 64_000_000])),
             "cache": draw(st.sampled_from([None, {"memory": 300}])),
