@@ -7,11 +7,12 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
+from support.cases import cases
 from support.sizes import SIZES, speakers
 from support.verify_alone import alone
 from support.verify_came import Expected
@@ -166,7 +167,7 @@ def _make(
     return close(stream, key, partition, keys)
 
 
-@settings(max_examples=60, deadline=None)
+@cases(30, among=20)
 @given(worlds())
 def test_random_worlds_are_as_nested_loops_have_them(
     world: tuple[Pipeline, list[Record], Mapping[str, int]],
@@ -178,7 +179,7 @@ def test_random_worlds_are_as_nested_loops_have_them(
     event(f"{pipeline.join.type}: {'some' if expected.groups else 'no'} groups")
 
 
-@settings(max_examples=40, deadline=None)
+@cases(20, among=20)
 @given(worlds(), st.sampled_from(["items", "bids"]))
 def test_random_streams_alone_are_as_loops_have_them(
     world: tuple[Pipeline, list[Record], Mapping[str, int]], stream: str
