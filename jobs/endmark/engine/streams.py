@@ -138,7 +138,8 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             on=stage.key,
             parser=partial(FORMATS[stream.format].parser, stream, name, named),
             side=side,
-            keeps_value=any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(name)),
+            keeps_value=bool(stage.looked_up_steps(name))
+            or any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(name)),
             closing=closing(pipeline, name),
             heartbeat_on=stream.heartbeat_on,
             steps=pipeline.row_steps_of(name),

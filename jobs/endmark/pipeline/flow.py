@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from endmark.pipeline.steps import AggregateStep, JoinStep, LookupStep, RowStep
+from endmark.pipeline.steps import AggregateStep, JoinStep, RowStep
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -27,7 +27,7 @@ class StageSteps:
     """The steps of one stage.
 
     Args:
-        paths: the steps of each input, in order: row steps, then lookups. An input is a stream, or the join
+        paths: the steps of each input, in order: row steps, then lookups, with row steps behind any of them. An input is a stream, or the join
             of the stage before. Inputs are in the order of the join's.
         join: the join; `None` without one.
         behind: the row steps behind the join, in order.
@@ -204,12 +204,6 @@ def _path(streams: Collection[str], steps: Mapping[str, Step], name: str) -> tup
     path: list[str] = []
     while name not in streams:
         step = steps[name]
-        behind = steps[path[-1]] if path else None
-        if isinstance(behind, RowStep) and isinstance(step, LookupStep):
-            raise ValueError(
-                f"steps.{path[-1]}.from: {name} is a lookup; row steps stand before lookups or behind a "
-                "join, so let this step take the rows of a stream or of a join"
-            )
         if isinstance(step, AggregateStep):
             raise ValueError(
                 f"steps.{name}: the rows of this aggregate go to another step; let the pipeline end here, "

@@ -14,7 +14,7 @@ import pyarrow as pa
 from endmark.engine import channels, frame_rejects
 from endmark.engine.bucket.knob_turns import Knobs
 from endmark.engine.bucket.latest_rows import LatestRows
-from endmark.engine.bucket.lookups import NO_MATCH, Lookups, missed_letters
+from endmark.engine.bucket.lookups import Lookups, missed_letters
 from endmark.engine.bucket.plan import require_same
 from endmark.engine.bucket.result_steps import ResultSteps
 from endmark.engine.bucket.state_samples import progress_samples, state_samples
@@ -85,7 +85,7 @@ class BucketTask:
             )
             self._running = RunningGroups(self._groups, plan.group.columns) if plan.group.running else None
         snapshots = restored.lookups if restored is not None else {}
-        self._lookups = Lookups(plan.lookups, store, snapshots)
+        self._lookups = Lookups(plan.lookups, store, snapshots, plan.looked_up, plan.streams)
         self._behind = ResultSteps(plan.behind)
         self._latest = {step.role: LatestRows(step) for step in plan.written if step.key}
 
@@ -236,8 +236,9 @@ class BucketTask:
             rows = self._join.output.bystanders.get(stream.name)
             if rows is None:
                 continue
-            for letters in missed_letters(stream, self._plan.lookups_of(stream.name), rows):
-                name = sample("dead_letters_total", stream=stream.name, reason=NO_MATCH)
+            lookups, steps = self._plan.lookups_of(stream.name), self._plan.looked_up.get(stream.name, ())
+            for reason, letters in missed_letters(stream, lookups, steps, rows):
+                name = sample("dead_letters_total", stream=stream.name, reason=reason)
                 samples[name] += letters.num_rows
                 yield channels.DEAD_LETTERS, codec.encode(letters)
 
