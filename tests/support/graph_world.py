@@ -280,7 +280,8 @@ def _deduplicated(draw: st.DrawFn, document: Document, pipeline: Pipeline) -> Do
     for stage in pipeline.stages:
         for stream in stage.streams:
             steps = document["steps"]
-            rows = list(takewhile(lambda name: "lookup" not in steps[name], stage.steps.paths[stream]))
+            paths = ((name, steps[name]) for name in stage.steps.paths[stream])
+            rows = [name for name, _ in takewhile(lambda one: "lookup" not in one[1], paths)]
             if not rows or draw(st.booleans()):
                 continue
             columns = pipeline.stream_columns(stream)
@@ -310,7 +311,8 @@ def _lookups(
         }
         keys = dict.fromkeys(ends, f"{of}seller_id")
         if plus and draw(st.booleans()):
-            keys = dict([draw(st.sampled_from(plus))])
+            stream, column = draw(st.sampled_from(plus))
+            keys = {stream: column}
         if relation in asked:
             keys = {where[by]: f"{by}.{column}" for by, column in asked[relation].items() if by in where}
         if relation in document["relations"] or not keys or draw(st.integers(0, 2)):
@@ -442,7 +444,7 @@ def behind_joins(draw: st.DrawFn, document: Document, results: str) -> tuple[Doc
         for step in range(draw(st.sampled_from([0, 1, 1, 2]) if stage.join is not None else st.just(0))):
             declared = draw(_result_step(require(document).stages[number]))
             name = f"behind_{stage.steps.join}_{step}"
-            changed = _inserted(document, end, name, declared)
+            changed = inserted(document, end, name, declared)
             if valid(changed) is not None:
                 document, results, end = changed, name if results == end else results, name
     return document, results
@@ -483,7 +485,7 @@ def _result_step(draw: st.DrawFn, stage: Stage) -> Document:
     return step | {"drop": lost if draw(st.booleans()) else []}
 
 
-def _inserted(document: Document, behind: str, name: str, step: Document) -> Document:
+def inserted(document: Document, behind: str, name: str, step: Document) -> Document:
     """The document with a step between another one and what takes its rows."""
 
     def after(given: str) -> str:

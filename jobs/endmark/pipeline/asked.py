@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from endmark.pipeline.fields import require_column
@@ -95,5 +96,5 @@ def _origins(pipeline: Pipeline, lookup: Lookup) -> dict[str, dict[str, ColumnTy
     """Return the columns that rows have before a lookup, by the stream or relation that they come from."""
     given = pipeline.stream_of(lookup.relation)
     path, steps = pipeline.flow.paths[given], pipeline.steps
-    at = next(at for at, name in enumerate(path) if getattr(steps[name], "lookup", None) is lookup)
-    return pipeline.stage_of(given).origins_behind(given, path[:at])
+    before = list(takewhile(lambda name: getattr(steps[name], "lookup", None) is not lookup, path))
+    return pipeline.stage_of(given).origins_behind(given, before)

@@ -54,7 +54,7 @@ class Pipeline(Model):
     """A whole pipeline: streams, relations, the steps that rows go through, and where rows are written.
 
     Each step takes rows of streams or of earlier steps, and each of these feeds one step. A stream goes
-    through its row steps first, and then through its lookups. Several streams have a join. A stream alone has
+    through row steps and lookups. Several streams have a join. A stream alone has
     none: each of its rows is a result once its lookups have answered. The rows of a join may go through
     lookups and into one more join, which may have another key. An aggregate is the last step. The key
     of a stream alone is the `by` of its aggregate. Without an aggregate, the key is the columns of the first

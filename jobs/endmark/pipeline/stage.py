@@ -292,7 +292,7 @@ class Stage:
         return {origin: dict(columns) for origin, columns in origins.items()}
 
     def _way(self, given: str, way: Sequence[str]) -> SteppedResults:
-        """Return the columns of an input's rows behind steps, and the row steps behind lookups among these."""
+        """Return the columns of an input's rows behind steps, and those of these that are behind a lookup."""
         columns, origins = self.arriving(given), self.origins_of(given)
         end = len(columns) if given == self.derived else len(columns) - len(COORDINATES)
         own, coordinates = columns[:end], columns[end:]
@@ -454,8 +454,8 @@ def _check_looked_up(name: str, step: RowStep, given: str, *, of_a_join: bool) -
     """Refuse what a row step behind a lookup cannot do."""
     if of_a_join:
         raise ValueError(
-            f"steps.{name}.from: rows of {given} have been looked up; let this step stand between {given} and "
-            "the lookup, or behind the next join"
+            f"steps.{name}.from: rows of {given} have been looked up; let this step stand between {given} "
+            "and the lookup, or behind the next join"
         )
     for field in ("select", "drop", "deduplicate"):
         if getattr(step, field):

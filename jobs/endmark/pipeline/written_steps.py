@@ -71,8 +71,8 @@ def _require_rows(pipeline: Pipeline, source: str, later: list[str], field: str)
         step = pipeline.steps[name]
         if isinstance(step, RowStep):
             raise ValueError(
-                f"{field}: row step {name} may leave out rows of {source} before they come to their table; name "
-                f"{name} here"
+                f"{field}: row step {name} may leave out rows of {source} before they come to their table; "
+                f"name {name} here"
             )
         if isinstance(step, LookupStep) and (step.lookup.fate != "nulls" or not step.lookup.unique):
             raise ValueError(

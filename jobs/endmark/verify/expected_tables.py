@@ -103,7 +103,7 @@ FROM $came l WHERE NOT EXISTS (FROM $relation r WHERE $equal)
 """
 
 _ALL_MISSED = """
-CREATE TABLE $missed AS 
+CREATE TABLE $missed AS
 SELECT part, off, bool_or(refused) AS refused, bool_or(reason = 'no_match') AS unmatched
 FROM $found GROUP BY ALL
 """

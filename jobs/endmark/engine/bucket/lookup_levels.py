@@ -1,7 +1,8 @@
 """The levels of a stream's lookups.
 
 The lookups of a level are asked side by side. A level ends where the next lookup asks by a column that a
-lookup of the level finds, and where row steps stand between the two. So levels keep the order in which rows go through lookups.
+lookup of the level finds, and where row steps stand between the two. So levels keep the order in which rows
+go through lookups.
 """
 
 from __future__ import annotations
