@@ -310,7 +310,7 @@ def _lookups(
             "colours": {"titles": "title"},
         }
         keys = dict.fromkeys(ends, f"{of}seller_id")
-        if plus and draw(st.booleans()):
+        if draw(st.booleans()) and plus:
             stream, column = draw(st.sampled_from(plus))
             keys = {stream: column}
         if relation in asked:

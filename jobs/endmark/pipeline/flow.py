@@ -27,8 +27,8 @@ class StageSteps:
     """The steps of one stage.
 
     Args:
-        paths: the steps of each input, in order: row steps, then lookups, with row steps behind any of
-            these. An input is a stream, or the join of the stage before. Inputs are in the order of the join's.
+        paths: the steps of each input, in order: row steps, then lookups, with row steps behind these. An
+            input is a stream, or the join of the stage before. Inputs are in the order of the join's.
         join: the join; `None` without one.
         behind: the row steps behind the join, in order.
     """
