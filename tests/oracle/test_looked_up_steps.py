@@ -24,14 +24,18 @@ def behind(step: dict[str, Any], lookup: str = "known", **fields: Any) -> Pipeli
     return Pipeline.model_validate(inserted(pipeline.model_dump(), lookup, "picked", step))
 
 
-def run(pipeline: Pipeline, records: list[Record]) -> tuple[Tables, dict[str, float]]:
-    """The tables of one batch, which `verify` recomputes, and what is counted."""
+def run(pipeline: Pipeline, records: list[Record]) -> tuple[Tables, list[dict[str, Any]]]:
+    """The tables of one batch, which `verify` recomputes, and the reports of its tasks."""
     with tempfile.TemporaryDirectory() as directory:
         tasks = BucketTasks(pipeline, sellers_of(pipeline), TWO_EACH, Path(directory), others=OTHERS)
         found = tasks.batch(locate(records))
     with recomputed(pipeline, records, found) as session:
         require_within(session, pipeline)
-    return found, add(report["samples"] for report in tasks.reports)
+    return found, tasks.reports
+
+
+def counted(reports: list[dict[str, Any]], name: str) -> float:
+    return add(report["samples"] for report in reports)[name]
 
 
 def test_a_filtered_row_keeps_its_promises() -> None:
@@ -40,24 +44,27 @@ def test_a_filtered_row_keeps_its_promises() -> None:
         {"where": "sellers.name <> 'Bo'", "derive": {"word": "name || seller_id"}},
         declared=({}, {"unique": "item_id", "punctuated_on": []}),
     )
-    found, counts = run(pipeline, [item(0, 0), item(1, 0), bid(0, 1, 2), bid(0, 2, 1), bid(1, 3, 1)])
+    found, reports = run(pipeline, [item(0, 0), item(1, 0), bid(0, 1, 2), bid(0, 2, 1), bid(1, 3, 1)])
 
     assert [(row["bids_item_id"], row["bids_word"]) for row in found["results"]] == [(1, "Ann1")]
     assert [row["reason"] for row in found["violations"]] == ["repeated"]
-    assert counts["filtered_rows_total{step=picked,stream=bids}"] == 1
+    assert counted(reports, "filtered_rows_total{step=picked,stream=bids}") == 1
 
 
 def test_a_row_on_which_a_step_fails_is_a_dead_letter() -> None:
     """With the bytes of its record, unless it is a violation."""
     pipeline = behind({"derive": {"large": f"CASE name WHEN 'Bo' THEN seller_id + {LARGE + 6} END"}})
     records = [item(0, 0), close("bids", 1), bid(0, 1, 2), bid(1, 1, 2), bid(0, 2, 1)]
-    found, counts = run(pipeline, records)
+    found, reports = run(pipeline, records)
 
     (letter,) = found["dead_letters"]
     assert (letter["reason"], letter["value"]) == ("expression", records[2].value)
     assert letter["error"].startswith("steps.picked.derive.large: it failed")
+    told = [failures for report in reports for failures in report.get("failures", [])]
+    assert sum(each["count"] for each in told) == 2
+    assert all(each["why"].startswith("Out of Range Error") for each in told)
     assert [row["reason"] for row in found["violations"]] == ["closed"]
-    assert counts["dead_letters_total{reason=expression,stream=bids}"] == 1
+    assert counted(reports, "dead_letters_total{reason=expression,stream=bids}") == 1
     assert [row["bids_large"] for row in found["results"]] == [None]
 
 
@@ -89,8 +96,8 @@ def test_a_derived_column_is_the_key_of_the_next_lookup() -> None:
     document["steps"][step]["lookup"]["key"] = "next"
     document["tables"]["picks"] = {"from": step}
     records = [item(0, 0), *(bid(0, seller, seller) for seller in (1, 2, 3))]
-    found, counts = run(Pipeline.model_validate(document), records)
+    found, reports = run(Pipeline.model_validate(document), records)
 
     assert [(row["bids_next"], row["ranks_rank"]) for row in found["results"]] == [(3, None)]
     assert [row["bids_next"] for row in found["step:" + step]] == [3]
-    assert counts["lookup_rows_total{relation=ranks}"] == 1
+    assert counted(reports, "lookup_rows_total{relation=ranks}") == 1

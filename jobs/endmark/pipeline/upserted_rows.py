@@ -59,6 +59,11 @@ def require_replaceable(pipeline: Pipeline, source: str, table: Table, field: st
                 f"{field}: steps.{name}.where leaves out rows of {stream}, and the table would keep the "
                 "older rows of their keys; derive a column instead, or filter where the table is read"
             )
+        if name in stage.looked_up_steps(stream):
+            raise ValueError(
+                f"{field}: a row on which steps.{name} fails behind a lookup would leave the older row of "
+                "its key; derive columns in front of the lookup, or where the table is read"
+            )
         if isinstance(step, RowStep) and step.deduplicate is not None:
             raise ValueError(
                 f"{field}: steps.{name}.deduplicate drops rows of {stream}, and the table would keep the "

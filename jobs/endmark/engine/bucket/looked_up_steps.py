@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from endmark.condition_failures import Failures
 from endmark.engine.channels import VALUE
 from endmark.metrics import sample
 from endmark.operators.lookup.gate import MISSED, least
@@ -35,6 +36,7 @@ class LookedUpSteps:
 
     Attributes:
         samples: the metrics of all batches.
+        failures: the rows on which an expression failed, by its field.
 
     Args:
         stream: the plan of the stream.
@@ -47,6 +49,7 @@ class LookedUpSteps:
         self._steps = steps
         self._last = last
         self.samples: Counter[str] = Counter()
+        self.failures: dict[str, Failures] = {}
 
     def through(self, batch: StreamBatch) -> StreamBatch:
         """Return a batch of the stream behind the steps."""
@@ -60,11 +63,14 @@ class LookedUpSteps:
         if batch.rows is None:
             return batch
         # DuckDB takes a tenth of a second to import, and few lookups have row steps behind them.
-        from endmark.row_steps import run
+        from endmark.row_steps import by_field, run
 
         stepped = run([placed.step], batch.rows)
         for step, filtered in stepped.filtered.items():
             self.samples[sample("filtered_rows_total", stream=self._stream.name, step=step)] += filtered
+        for field, failed in by_field(stepped.failures):
+            place = self._stream.side.place(batch.rows, failed[0].at)
+            self.failures.setdefault(field, Failures(field)).add(len(failed), failed[0].why, [place])
         left = batch.rows.take(pa.array(stepped.at))
         for name in placed.step.derived:
             left = left.append_column(name, stepped.rows.column(name))

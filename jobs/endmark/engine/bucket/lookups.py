@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from endmark.state.store import SegmentStore
 
 NO_MATCH = "no_match"
+_FAILED = "it failed on the row and what lookups have found; the job's log has the first error of a batch"
 _SECOND = 1_000_000
 
 
@@ -110,6 +111,11 @@ class Lookups:
         for steps in self._steps.values():
             found |= steps.samples
         return found
+
+    def failures(self) -> list[dict[str, Any]]:
+        """Return a report for the sink on each expression of a row step behind a lookup that has failed."""
+        found = (failures for steps in self._steps.values() for failures in steps.failures.values())
+        return [report for failures in found for report in failures.reports()]
 
     def ages(self) -> Samples:
         """Return the ages of caches in seconds. The greatest one of all buckets counts."""
@@ -226,7 +232,7 @@ def missed_letters(
     }
     for placed in steps:
         for place, field in placed.failing.items():
-            causes[place] = EXPRESSION, f"{field}: it failed on the row and what lookups have found for it"
+            causes[place] = EXPRESSION, f"{field}: {_FAILED}"
     for place, (reason, error) in causes.items():
         mine = rows.filter(pc.equal(rows.column(MISSED), place))
         if mine.num_rows:

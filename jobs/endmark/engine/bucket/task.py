@@ -150,7 +150,7 @@ class BucketTask:
         samples.update(state_samples(self._join, self._groups))
         samples.update(self._behind.samples)
         report: dict[str, Any] = {"samples": dict(samples), "alike": self._progress()}
-        report["failures"] = failures.reports() + self._behind.reports()
+        report["failures"] = [*failures.reports(), *self._lookups.failures(), *self._behind.reports()]
         report["ignored"] = self._knobs.ignored
         report["greatest"] = self._lookups.ages()
         report["least"] = self._lookups.times(owed=self._join.spiller.owes)
