@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +27,7 @@ from endmark.expression import Expression
 from endmark.types import ColumnType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -160,6 +162,12 @@ class Failure:
     def error(self) -> str:
         """The field of the expression, and what failed."""
         return f"{self.field}: {self.why}"
+
+
+def by_field(failures: Sequence[Failure]) -> Iterator[tuple[str, list[Failure]]]:
+    """Yield the field of each expression that has failed, and its failures in the order of rows."""
+    for name, failed in groupby(sorted(failures, key=attrgetter("field")), key=attrgetter("field")):
+        yield name, list(failed)
 
 
 @dataclass(frozen=True)

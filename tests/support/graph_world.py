@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from hypothesis import assume
@@ -341,7 +342,9 @@ def _deduplicated(draw: st.DrawFn, document: Document, pipeline: Pipeline) -> Do
     """The document in which the last row steps of some streams drop duplicates."""
     for stage in pipeline.stages:
         for stream in stage.streams:
-            rows = [name for name in stage.steps.paths[stream] if "lookup" not in document["steps"][name]]
+            steps = document["steps"]
+            paths = ((name, steps[name]) for name in stage.steps.paths[stream])
+            rows = [name for name, _ in takewhile(lambda one: "lookup" not in one[1], paths)]
             if not rows or draw(st.booleans()):
                 continue
             columns = pipeline.stream_columns(stream)
@@ -363,12 +366,16 @@ def _lookups(
     of = f"{origin}." if origin else ""
     matching = draw(st.sampled_from(["many_to_one", "many_to_many", "as_of"]))
     where: dict[str, str] = {}
+    plus: list[tuple[str, str]] = []  # columns that are derived behind a lookup, each with its stream
     for relation in draw(st.permutations(["sellers", "ranks", "badges", "titles", "colours"])):
         asked = {
             "titles": {"ranks": "rank", "badges": "rank", "sellers": "name"},
             "colours": {"titles": "title"},
         }
         keys = dict.fromkeys(ends, f"{of}seller_id")
+        if draw(st.booleans()) and plus:
+            stream, column = draw(st.sampled_from(plus))
+            keys = {stream: column}
         if relation in asked:
             keys = {where[by]: f"{by}.{column}" for by, column in asked[relation].items() if by in where}
         if relation in document["relations"] or not keys or draw(st.integers(0, 2)):
@@ -404,6 +411,34 @@ def _lookups(
             "columns": columns,
         }
         _add(document, ends, stream, {"lookup": lookup})
+        if not origin and draw(st.booleans()):
+            found = draw(st.sampled_from(list(columns)[1:]))
+            step = draw(_looked_up_step(stream, f"{relation}.{found}", number=len(document["steps"])))
+            _add(document, ends, stream, step)
+            plus += [(stream, name) for name in step["derive"] if name.startswith("plus")]
+
+
+@st.composite
+def _looked_up_step(draw: st.DrawFn, stream: str, found: str, *, number: int) -> Document:
+    """A row step behind a lookup that has found the column `found`; it may fail on some rows."""
+    seller = f"{stream}.seller_id"
+    where = [
+        f"{seller} <> 2",
+        f"{found} IS NOT NULL",
+        f"{found} IS NULL OR {seller} + 9223372036854775804 > 0",  # which fails above 3
+    ]
+    derive = {
+        f"plus{number}": f"{seller} + 1",
+        f"bounded{number}": f"{seller} + 9223372036854775805",  # which fails above 2
+        f"word{number}": f"{found} || ' of ' || {seller}",
+    }
+    return {
+        "where": draw(st.sampled_from([None, *where])),
+        "derive": {
+            name: derive[name]
+            for name in draw(st.lists(st.sampled_from(list(derive)), max_size=2, unique=True))
+        },
+    }
 
 
 @st.composite
@@ -472,7 +507,7 @@ def behind_joins(draw: st.DrawFn, document: Document, results: str) -> tuple[Doc
         for step in range(draw(st.sampled_from([0, 1, 1, 2]) if stage.join is not None else st.just(0))):
             declared = draw(_result_step(require(document).stages[number]))
             name = f"behind_{stage.steps.join}_{step}"
-            changed = _inserted(document, end, name, declared)
+            changed = inserted(document, end, name, declared)
             if valid(changed) is not None:
                 document, results, end = changed, name if results == end else results, name
     return document, results
@@ -513,7 +548,7 @@ def _result_step(draw: st.DrawFn, stage: Stage) -> Document:
     return step | {"drop": lost if draw(st.booleans()) else []}
 
 
-def _inserted(document: Document, behind: str, name: str, step: Document) -> Document:
+def inserted(document: Document, behind: str, name: str, step: Document) -> Document:
     """The document with a step between another one and what takes its rows."""
 
     def after(given: str) -> str:

@@ -221,7 +221,8 @@ def _plan(pipeline: Pipeline, name: str, side: SideSpec) -> StreamPlan:
         on=stage.key,
         parser=partial(FORMATS[stream.format].parser, stream, name, named, pipeline.deleted_on(name)),
         side=replace(side, lateness=microseconds(times.lateness) or 0, ahead=microseconds(times.ahead)),
-        keeps_value=any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(side.name)),
+        keeps_value=bool(stage.looked_up_steps(side.name))
+        or any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(side.name)),
         closing=closing(pipeline, name),
         heartbeat_on=stream.heartbeat_on,
         removes_rows=pipeline.removes_rows(name),

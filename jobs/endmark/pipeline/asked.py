@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from endmark.pipeline.fields import require_column
@@ -94,12 +95,6 @@ def _column(pipeline: Pipeline, lookup: Lookup, reference: str, field: str, kind
 def _origins(pipeline: Pipeline, lookup: Lookup) -> dict[str, dict[str, ColumnType]]:
     """Return the columns that rows have before a lookup, by the stream or relation that they come from."""
     given = pipeline.stream_of(lookup.relation)
-    origins = dict(pipeline.stage_of(given).origins_of(given))
-    for earlier in pipeline.lookups_of(given):
-        if earlier is lookup:
-            break
-        relation = pipeline.relations[earlier.relation]
-        origins[earlier.relation] = {
-            name: kind for name, kind in relation.columns.items() if name not in relation.key
-        }
-    return origins
+    path, steps = pipeline.flow.paths[given], pipeline.steps
+    before = list(takewhile(lambda name: getattr(steps[name], "lookup", None) is not lookup, path))
+    return pipeline.stage_of(given).origins_behind(given, before)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from endmark.pipeline.steps import AggregateStep, JoinStep, LookupStep, RowStep, UnionStep
+from endmark.pipeline.steps import AggregateStep, JoinStep, RowStep, UnionStep
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -27,8 +27,8 @@ class StageSteps:
     """The steps of one stage.
 
     Args:
-        paths: the steps of each input, in order: row steps, then lookups. An input is a stream, a union, or
-            the join of the stage before. Inputs are in the order of the join's.
+        paths: the steps of each input, in order: row steps, then lookups, with row steps behind these. An
+            input is a stream, a union, or the join of the stage before. Inputs are in the join's order.
         join: the join; `None` without one.
         behind: the row steps behind the join, in order.
     """
@@ -256,11 +256,10 @@ def _path(streams: Collection[str], steps: Mapping[str, Step], name: str) -> tup
     path: list[str] = []
     while name not in streams:
         step = steps[name]
-        behind = steps[path[-1]] if path else None
-        if isinstance(behind, RowStep) and isinstance(step, LookupStep | UnionStep):
+        if isinstance(step, UnionStep) and path and isinstance(steps[path[-1]], RowStep):
             raise ValueError(
-                f"steps.{path[-1]}.from: {name} is a {step.kind}; row steps stand before lookups and unions, "
-                "or behind a join, so let this step take the rows of a stream or of a join"
+                f"steps.{path[-1]}.from: {name} is a union; row steps stand before unions, or behind lookups "
+                "and joins, so let this step take the rows of each member"
             )
         if isinstance(step, AggregateStep):
             raise ValueError(

@@ -57,7 +57,7 @@ class Pipeline(Model):
     """A whole pipeline: streams, relations, the steps that rows go through, and where rows are written.
 
     Each step takes rows of streams or of earlier steps, and each of these feeds one step. A stream goes
-    through its row steps first, and then through its lookups. Several streams have a join. A stream alone has
+    through row steps and lookups. Several streams have a join. A stream alone has
     none: each of its rows is a result once its lookups have answered. The rows of a join may go through
     lookups and into one more join, which may have another key. An aggregate is the last step. The key
     of a stream alone is the `by` of its aggregate. Without an aggregate, the key is the columns of the first
@@ -276,23 +276,27 @@ class Pipeline(Model):
         return [step.lookup for step in steps if isinstance(step, LookupStep)]
 
     def row_steps_of(self, stream: str) -> tuple[CheckedRowStep, ...]:
-        """Return the row steps of a stream, in order.
+        """Return the row steps of a stream in front of its lookups, in order.
 
         Raises:
             ConfigError: one of them is wrong.
         """
-        steps = {name: self.steps[name] for name in self.flow.paths[stream]}
-        of_rows = {name: step for name, step in steps.items() if isinstance(step, RowStep)}
-        return checked(stream, self._declared(stream), of_rows)
+        return checked(stream, self._declared(stream), self._first_steps(self.flow.paths[stream]))
+
+    def _first_steps(self, path: tuple[str, ...]) -> dict[str, RowStep]:
+        """Return the row steps with which the way of a stream's rows begins, in front of lookups."""
+        found: dict[str, RowStep] = {}
+        for name in path:
+            step = self.steps[name]
+            if not isinstance(step, RowStep):
+                break
+            found[name] = step
+        return found
 
     def deduplicate_of(self, stream: str) -> tuple[str, Deduplicate] | None:
         """Return the step that deduplicates a stream, and how; `None` without one."""
-        steps = ((name, self.steps[name]) for name in self.flow.paths[stream])
-        found = (
-            (name, step.deduplicate)
-            for name, step in steps
-            if isinstance(step, RowStep) and step.deduplicate is not None
-        )
+        steps = self._first_steps(self.flow.paths[stream])
+        found = ((name, step.deduplicate) for name, step in steps.items() if step.deduplicate is not None)
         return next(found, None)
 
     def stream_columns(self, stream: str) -> dict[str, ColumnType]:
@@ -307,8 +311,7 @@ class Pipeline(Model):
     def row_columns(self, name: str) -> dict[str, ColumnType]:
         """Return the stream's columns of the rows of a stream or of a step in front of the join."""
         stream, way = self.flow.way_to(name)
-        steps = {each: step for each in way if isinstance(step := self.steps[each], RowStep)}
-        found = checked(stream, self._declared(stream), steps)
+        found = checked(stream, self._declared(stream), self._first_steps(way))
         return dict(found[-1].columns if found else self._declared(stream).columns)
 
     def asked_by(self, lookup: Lookup) -> Asked:
@@ -532,7 +535,8 @@ class Pipeline(Model):
     def origins(self) -> dict[str, dict[str, ColumnType]]:
         """The columns that results may have, by the stream, relation or join that they come from."""
         members = {name for members in self.flow.unions.values() for name in members}
-        found = {name: self.stream_columns(name) for name in self.inputs if name not in members}
+        inputs = [name for name in self.inputs if name not in members]
+        found = {name: self.stage_of(name).origins_behind(name)[name] for name in inputs}
         found |= {name: dict(relation.columns) for name, relation in self.relations.items()}
         found |= {
             str(stage.steps.join): derived for stage in self.stages if (derived := stage.derived_columns)

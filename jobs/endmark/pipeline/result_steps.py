@@ -1,7 +1,7 @@
-"""Checks the row steps behind a join: their expressions, their columns, and the columns that must stay.
+"""Checks the row steps behind a join or a lookup: their expressions, and the columns that must stay.
 
 Expressions name a column as measures do: `origin.column`, or the column alone if one origin has it. A derived
-column comes from the join, so it is `<join>_<column>` in tables.
+column comes from the join or stream whose rows these are, so it is `<join or stream>_<column>` in tables.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _Step = tuple[str, str | None, _Pairs, tuple[str, ...], tuple[str, ...]]
 
 @dataclass(frozen=True)
 class SteppedResults:
-    """The results of a join behind its row steps.
+    """Rows behind row steps: the results of a join, or rows of a stream that have been looked up.
 
     Args:
         steps: the row steps, over columns named as in results.
-        columns: the columns of results behind the last one.
+        columns: the columns of the rows behind the last one.
         origins: the same columns by their names in the file, by stream, relation or join. Coordinates are not
             among them.
     """
@@ -49,13 +49,13 @@ def stepped_results(
     steps: Mapping[str, RowStep],
     stays: Mapping[str, str],
 ) -> SteppedResults:
-    """Return the results of a join behind its row steps.
+    """Return the results of a join, or rows that have been looked up, behind row steps.
 
     Args:
-        join: the name of the join.
-        key: the columns of its key.
-        columns: its columns, named as in results.
-        origins: its columns, as `SteppedResults` has them.
+        join: the name of the join; of the stream, if the rows are looked up.
+        key: the columns of the join's key.
+        columns: the columns of the rows, named as in results.
+        origins: the same columns, as `SteppedResults` has them.
         steps: the row steps by name, in order.
         stays: why a column must stay, by its name in results.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import dropwhile
 from typing import TYPE_CHECKING
 
 from endmark.operators.stream_join.presets import PRESETS, Propagation
@@ -179,6 +180,9 @@ class Stage:
         by = () if pipeline.aggregate is None else pipeline.aggregate.by
         own = tuple(name.removeprefix(f"{stream}.") for name in by)
         others = [name for name in by if name not in pipeline.stream_columns(stream)]
+        derived = {f"{stream}_{name}" for name in own}
+        if any(derived & step.derived.keys() for step in self.looked_up_steps(stream).values()):
+            return ()
         known = {column for relation in pipeline.relations.values() for column in relation.columns}
         if any(name.partition(".")[0] in pipeline.relations or name in known for name in others):
             return ()
@@ -298,18 +302,53 @@ class Stage:
         relations in the order of lookups, then the record's coordinates. A derived stream has its own ones
         before those of its relations.
         """
-        found = self.arriving(given)
-        at = len(found) if given == self.derived else len(found) - len(COORDINATES)
-        return [*found[:at], *self._found_by(self.pipeline.lookups_of(given)), *found[at:]]
+        return list(self._way(given, self.steps.paths[given]).columns)
 
     def columns_behind(self, name: str) -> list[tuple[str, ColumnType]]:
         """Return the columns of rows of a stream, or of a step on its way, in the order of `columns_of`."""
         stream, way = self.pipeline.flow.way_to(name)
-        steps = (self.pipeline.steps[each] for each in way)
-        lookups = [step.lookup for step in steps if isinstance(step, LookupStep)]
-        own = _of_stream(stream, self.pipeline.row_columns(name))
-        at = len(own) - len(COORDINATES)
-        return [*own[:at], *self._found_by(lookups), *own[at:]]
+        if all(isinstance(self.pipeline.steps[each], RowStep) for each in way):
+            return _of_stream(stream, self.pipeline.row_columns(name))
+        return list(self._way(stream, way).columns)
+
+    def looked_up_steps(self, given: str) -> dict[str, CheckedRowStep]:
+        """Return the row steps behind lookups of an input, in order, over columns named as in results.
+
+        Raises:
+            ConfigError: one of them is wrong.
+        """
+        return {step.name: step for step in self._way(given, self.steps.paths[given]).steps}
+
+    def origins_behind(
+        self, given: str, way: Sequence[str] | None = None
+    ) -> dict[str, dict[str, ColumnType]]:
+        """Return the columns of an input's rows by their stream or relation.
+
+        Args:
+            given: the input.
+            way: the steps that the rows have gone through; `None` for all of the input's.
+        """
+        origins = self._way(given, self.steps.paths[given] if way is None else way).origins
+        return {origin: dict(columns) for origin, columns in origins.items()}
+
+    def _way(self, given: str, way: Sequence[str]) -> SteppedResults:
+        """Return the columns of an input's rows behind steps, and those of these that are behind a lookup."""
+        columns, origins = self.arriving(given), self.origins_of(given)
+        end = len(columns) if given == self.derived else len(columns) - len(COORDINATES)
+        own, coordinates = columns[:end], columns[end:]
+        found: list[CheckedRowStep] = []
+        for name in dropwhile(lambda each: isinstance(self.pipeline.steps[each], RowStep), way):
+            step = self.pipeline.steps[name]
+            if isinstance(step, LookupStep):
+                own += self._found_by([step.lookup])
+                origins[step.lookup.relation] = self._added(step.lookup.relation)
+            elif isinstance(step, RowStep):
+                _check_looked_up(name, step, given, of_a_join=given == self.derived)
+                stepped = stepped_results(given, (), [*own, *coordinates], origins, {name: step}, {})
+                own = [column for column in stepped.columns if column not in coordinates]
+                origins = {origin: dict(columns) for origin, columns in stepped.origins.items()}
+                found += stepped.steps
+        return SteppedResults(tuple(found), [*own, *coordinates], origins)
 
     def _found_by(self, lookups: Sequence[Lookup]) -> list[tuple[str, ColumnType]]:
         """Return the columns that lookups add, named as in results."""
@@ -409,9 +448,7 @@ class Stage:
     def _origins(self, inputs: Sequence[str]) -> dict[str, dict[str, ColumnType]]:
         found: dict[str, dict[str, ColumnType]] = {}
         for given in inputs:
-            found |= self.origins_of(given)
-            relations = [lookup.relation for lookup in self.pipeline.lookups_of(given)]
-            found |= {relation: self._added(relation) for relation in relations}
+            found |= self.origins_behind(given)
         return found
 
     @property
@@ -456,6 +493,21 @@ class Stage:
             if restricted:
                 found[stream] = restricted
         return found
+
+
+def _check_looked_up(name: str, step: RowStep, given: str, *, of_a_join: bool) -> None:
+    """Refuse what a row step behind a lookup cannot do."""
+    if of_a_join:
+        raise ValueError(
+            f"steps.{name}.from: rows of {given} have been looked up; let this step stand between {given} "
+            "and the lookup, or behind the next join"
+        )
+    for field in ("select", "drop", "deduplicate"):
+        if getattr(step, field):
+            raise ValueError(
+                f"steps.{name}.{field}: it is not for rows that have been looked up; write it in a step in "
+                "front of the lookup, or behind the join"
+            )
 
 
 def _of_stream(stream: str, columns: Mapping[str, ColumnType]) -> list[tuple[str, ColumnType]]:

@@ -391,11 +391,13 @@ class RowStep(Model):
     an SQL condition; rows of which it is not true are filtered. `derive` has an SQL expression for each
     derived column. `select` names the columns to keep, `drop` those to lose. The event time, and columns on
     which the stream promises something, stay. A row on which an expression fails is a dead letter. Row steps
-    stand before lookups, or behind a join. Only the last one of a stream has `deduplicate`.
+    stand in front of lookups, behind a lookup of a stream, or behind a join. Only the last one in front of a
+    stream's lookups has `deduplicate`.
 
-    Behind a join, columns are named as in measures: `orders.total`, or `total` if only one stream, relation
-    or join has it. Derived columns come from the join, as `fulfilled.late`. Columns of the join key stay,
-    too. A result on which an expression fails is left out and counted.
+    Behind a lookup or a join, columns are named as in measures: `orders.total`, or `total` if only one
+    stream, relation or join has it. A step behind a lookup has `where` and `derive` alone. Columns that are
+    derived behind a join come from it, as `fulfilled.late`. Columns of its key stay, too. A result on which
+    an expression fails is left out and counted.
     """
 
     kind: ClassVar[Literal["rows"]] = "rows"

@@ -36,6 +36,14 @@ def require_replaceable(pipeline: Pipeline, source: str, table: Table, field: st
             f"{field}.mode: a key of an upserted table lives in one partition, and {stream} has those of "
             "several topics; leave it out, or write the table in a pipeline of one of these streams alone"
         )
+    _check_key(pipeline, source, table, field)
+    _check_steps(pipeline, stream, way, field)
+    _check_stream(pipeline.streams[stream], f"streams.{stream}", table)
+
+
+def _check_key(pipeline: Pipeline, source: str, table: Table, field: str) -> None:
+    """Refuse a table without a key, or with another one than the pipeline."""
+    stream, _ = pipeline.flow.way_to(source)
     columns, stage = pipeline.row_columns(source), pipeline.stage_of(stream)
     if not table.key:
         example = ", ".join(stage.key)
@@ -56,13 +64,22 @@ def require_replaceable(pipeline: Pipeline, source: str, table: Table, field: st
             f"{field}.key: {', '.join(table.key)} is not {', '.join(key)} of {place}, by which the job "
             "distributes rows; name that, or write the table in a pipeline of this stream alone"
         )
-    later = pipeline.flow.paths[stream][len(way) :]
-    for name in (*way, *later):
+
+
+def _check_steps(pipeline: Pipeline, stream: str, way: tuple[str, ...], field: str) -> None:
+    """Refuse steps that leave a row out or make several of it; `way` has those up to the table."""
+    stage = pipeline.stage_of(stream)
+    for name in pipeline.flow.paths[stream]:
         step = pipeline.steps[name]
         if isinstance(step, RowStep) and step.where is not None:
             raise ValueError(
                 f"{field}: steps.{name}.where leaves out rows of {stream}, and the table would keep the "
                 "older rows of their keys; derive a column instead, or filter where the table is read"
+            )
+        if name in stage.looked_up_steps(stream):
+            raise ValueError(
+                f"{field}: a row on which steps.{name} fails behind a lookup would leave the older row of "
+                "its key; derive columns in front of the lookup, or where the table is read"
             )
         if isinstance(step, RowStep) and step.deduplicate is not None:
             raise ValueError(
@@ -74,7 +91,6 @@ def require_replaceable(pipeline: Pipeline, source: str, table: Table, field: st
                 f"{field}: lookup {name} may lose or repeat rows of {stream}, and the table would keep older "
                 f"rows of their keys; let steps.{name}.lookup have miss: nulls and at most one match"
             )
-    _check_stream(pipeline.streams[stream], f"streams.{stream}", table)
 
 
 def _loses(step: LookupStep, *, looked_up: bool) -> bool:

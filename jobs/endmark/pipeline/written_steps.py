@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from endmark.pipeline.fields import require_name
-from endmark.pipeline.steps import LookupStep
+from endmark.pipeline.steps import LookupStep, RowStep
 
 if TYPE_CHECKING:
     from endmark.pipeline.model import Pipeline
@@ -75,6 +75,11 @@ def _require_rows(pipeline: Pipeline, source: str, later: list[str], field: str)
     """Refuse a lookup whose rows a later lookup loses or repeats."""
     for name in later:
         step = pipeline.steps[name]
+        if isinstance(step, RowStep):
+            raise ValueError(
+                f"{field}: row step {name} may leave out rows of {source} before they come to their table; "
+                f"name {name} here"
+            )
         if isinstance(step, LookupStep) and (step.lookup.fate != "nulls" or not step.lookup.unique):
             raise ValueError(
                 f"{field}: lookup {name} may lose or repeat rows of {source} before they come to their "

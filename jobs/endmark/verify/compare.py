@@ -51,7 +51,7 @@ SELECT
     (SELECT count(*) FROM $skipped) AS skipped,
     (SELECT count(*) FROM expected_dead_letters WHERE topic = ?) AS dead_letters,
     (SELECT count(*) FROM $judged WHERE violation IS NOT NULL) AS violated,
-    (SELECT count(*) FROM $missed) AS missed,
+    (SELECT count(*) FROM $missed WHERE unmatched) AS missed,
     $refused AS refused
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from endmark.pipeline import Lookup, Pipeline
 from endmark.pipeline.stage import Stage
+from endmark.pipeline.steps import LookupStep
 from endmark.types import ColumnType
 from endmark.verify.broken_promises import name_promises
 from endmark.verify.closed_keys import close_keys, wider_columns, within
@@ -14,6 +15,7 @@ from endmark.verify.idle_partitions import is_uncertain, measure_progress, possi
 from endmark.verify.join import join
 from endmark.verify.join_sides import key_column, microseconds, spelled, stream_names
 from endmark.verify.latest_rows import expect_latest
+from endmark.verify.looked_up_steps import expect_letters, step_looked_up
 from endmark.verify.order import ordering
 from endmark.verify.relation import lookup_key
 from endmark.verify.session import Session, name, names, text
@@ -97,19 +99,14 @@ _DERIVED_SIDE = 'CREATE TABLE $side AS SELECT $columns, "#sure" FROM $made'
 _MISSED = """
 INSERT INTO $found
 SELECT DISTINCT $partition::BIGINT, $offset,
-    ? AND ($partition, $offset) NOT IN (SELECT ($partition, $offset) FROM $made)
+    ? AND ($partition, $offset) NOT IN (SELECT ($partition, $offset) FROM $made), 'no_match'
 FROM $came l WHERE NOT EXISTS (FROM $relation r WHERE $equal)
 """
 
 _ALL_MISSED = """
-CREATE TABLE $missed AS SELECT part, off, bool_or(refused) AS refused FROM $found GROUP BY ALL
-"""
-
-_NO_MATCH = """
-INSERT INTO expected_dead_letters BY NAME
-SELECT topic, "partition", "offset", value, 'no_match' AS reason
-FROM records JOIN $missed ON "partition" = part AND "offset" = off
-WHERE topic = ? AND refused
+CREATE TABLE $missed AS
+SELECT part, off, bool_or(refused) AS refused, bool_or(reason = 'no_match') AS unmatched
+FROM $found GROUP BY ALL
 """
 
 # Without a join, no row is live.
@@ -212,8 +209,23 @@ def _keep_processed(session: Session, pipeline: Pipeline, stream: str) -> None:
     known = stream_names(pipeline, stream)
     came, found, missed = name(f"processed_{stream}"), f"misses_{stream}", name(f"missed_{stream}")
     session.run(_PROCESSED, made=came, **known)
-    session.create(found, {"part": ColumnType.LONG, "off": ColumnType.LONG, "refused": ColumnType.BOOLEAN})
-    for lookup in pipeline.lookups_of(stream):
+    session.create(
+        found,
+        {
+            "part": ColumnType.LONG,
+            "off": ColumnType.LONG,
+            "refused": ColumnType.BOOLEAN,
+            "reason": ColumnType.STRING,
+        },
+    )
+    checked = pipeline.stage_of(stream).looked_up_steps(stream)
+    for each in pipeline.flow.paths[stream]:
+        step = pipeline.steps[each]
+        if each in checked:
+            came = step_looked_up(session, pipeline, stream, checked[each], came, name(found))
+        if not isinstance(step, LookupStep):
+            continue
+        lookup = step.lookup
         made, parts = name(f"behind_{lookup.relation}"), _lookup(pipeline, lookup)
         session.run(_LOOKED_UP, came=came, made=made, **parts)
         refuses = lookup.fate == "dead_letter"
@@ -223,7 +235,8 @@ def _keep_processed(session: Session, pipeline: Pipeline, stream: str) -> None:
     if stream in pipeline.flow.unions:
         part_missed(session, pipeline, stream)
     for member in pipeline.flow.members_of(stream):
-        session.run(_NO_MATCH, [pipeline.streams[member].topic], missed=name(f"missed_{member}"))
+        places = name(f"missed_{member}"), name(f"misses_{member}")
+        expect_letters(session, pipeline.streams[member].topic, *places)
     session.run(_SIDE, columns=names(list(pipeline.side_columns(stream))), made=came, **known)
 
 

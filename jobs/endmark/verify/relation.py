@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -49,7 +49,7 @@ def load_relations(session: Session, pipeline: Pipeline) -> None:
 
     The table has R's columns as `<relation>_<column>`. It has the rows whose keys `rows_<stream>` has, or the
     relations by whose columns R is asked. If a key has columns of several of them, any values go together. A
-    column that a row step behind a join derives restricts nothing.
+    column that a row step behind a join or a lookup derives restricts nothing.
 
     Raises:
         MissingPartError: the database or the table cannot be read.
@@ -87,8 +87,9 @@ def _asked(session: Session, pipeline: Pipeline, lookup: Lookup) -> str:
     """Make tables of the values by which R is asked; return joins that keep the rows with these values."""
     joins = []
     for origin in sorted({column.origin for column in pipeline.asked_by(lookup).key}):
-        if origin not in {**pipeline.relations, **pipeline.inputs}:
-            continue  # a row step behind a join derives the column, of which no value is known yet
+        columns = [column.name for column in pipeline.asked_by(lookup).key if column.origin == origin]
+        if origin not in pipeline.relations and not _are_read(pipeline, origin, columns):
+            continue  # a row step behind a join or a lookup derives a column, of which no value is known yet
         rows = f"relation_{origin}" if origin in pipeline.relations else f"rows_{origin}"
         pairs = [
             (name(column.in_results), name(f"{lookup.relation}_{theirs}"))
@@ -104,6 +105,10 @@ def _asked(session: Session, pipeline: Pipeline, lookup: Lookup) -> str:
         )
         joins.append(f"SEMI JOIN {table} USING ({key})")
     return " ".join(joins)
+
+
+def _are_read(pipeline: Pipeline, stream: str, columns: Sequence[str]) -> bool:
+    return stream in pipeline.inputs and set(columns) <= pipeline.stream_columns(stream).keys()
 
 
 def lookup_key(pipeline: Pipeline, lookup: Lookup) -> list[tuple[str, str]]:

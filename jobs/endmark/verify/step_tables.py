@@ -50,5 +50,8 @@ def expect_join(session: Session, earlier: Stage) -> None:
 def rows_behind(pipeline: Pipeline, role: str) -> str:
     """Return the SQL name of the processed rows behind a stream or step, given the kind of its rows."""
     stream, way = pipeline.flow.way_to(step_of(role))
-    asked = [step.lookup.relation for each in way if isinstance(step := pipeline.steps[each], LookupStep)]
-    return name(f"behind_{asked[-1]}" if asked else f"processed_{stream}")
+    checked = pipeline.stage_of(stream).looked_up_steps(stream)
+    last = pipeline.steps[way[-1]] if way else None
+    if isinstance(last, LookupStep):
+        return name(f"behind_{last.lookup.relation}")
+    return name(f"behind_step_{way[-1]}" if way and way[-1] in checked else f"processed_{stream}")

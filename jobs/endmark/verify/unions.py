@@ -26,7 +26,7 @@ FROM progress WHERE stream IN ($members)
 
 _MISSED = """
 CREATE VIEW $missed AS
-SELECT part // $of AS part, off, refused FROM $of_union WHERE part % $of = $place
+SELECT * REPLACE (part // $of AS part) FROM $of_union WHERE part % $of = $place
 """
 
 _CLOSED = "CREATE TABLE $closed AS $all"
@@ -63,16 +63,17 @@ def unite_rows(session: Session, pipeline: Pipeline, union: str) -> None:
 
 
 def part_missed(session: Session, pipeline: Pipeline, union: str) -> None:
-    """Make `missed_<member>` of each member of a union from `missed_<union>`."""
+    """Make `missed_<member>` and `misses_<member>` of each member of a union from the tables of the union."""
     members = pipeline.flow.members_of(union)
     for place, member in enumerate(members):
-        session.run(
-            _MISSED,
-            missed=name(f"missed_{member}"),
-            of_union=name(f"missed_{union}"),
-            of=str(len(members)),
-            place=str(place),
-        )
+        for table in ("missed", "misses"):
+            session.run(
+                _MISSED,
+                missed=name(f"{table}_{member}"),
+                of_union=name(f"{table}_{union}"),
+                of=str(len(members)),
+                place=str(place),
+            )
 
 
 def unite_promises(session: Session, pipeline: Pipeline, union: str, tables: list[str]) -> None:

@@ -144,6 +144,15 @@ def test_a_relation_has_another_name_than_the_join() -> None:
         Pipeline.model_validate(document)
 
 
+def test_rows_of_a_join_that_have_been_looked_up() -> None:
+    """They have no row steps of their own."""
+    document = stepped(lookup=("paid", {})).model_dump()
+    document["steps"]["more"] = {"from": "known", "where": "name is null"}
+    document["steps"]["served"]["join"] = ["more", "tickets"]
+    with pytest.raises(ValidationError, match=r"steps.more.from: rows of paid have been looked up; let this"):
+        Pipeline.model_validate(document)
+
+
 def test_an_error_names_the_line(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.yaml"
     whole = stepped().model_dump()

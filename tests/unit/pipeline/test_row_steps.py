@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from endmark.engine.bucket.lookup_levels import lookup_places, placed_steps
 from endmark.engine.streams import residual, stream_plans
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
@@ -185,14 +186,6 @@ def test_a_derived_key(tmp_path: Path) -> None:
             "steps.dear: a step has one of lookup, union, join and aggregate, or where, derive",
         ),
         (
-            {
-                "known": STEPS["known"] | {"from": "priced"},
-                "dear": {"from": "known", "where": "gross > 100"},
-                "paid": {"join": ["dear", "payments"], "on": "order_id"},
-            },
-            "steps.dear.from: known is a lookup; row steps stand before lookups and unions, or behind a join",
-        ),
-        (
             {"last": {"from": "by_order", "where": "gross > 100"}},
             "steps.by_order: the rows of this aggregate go to another step",
         ),
@@ -202,6 +195,92 @@ def test_refused_row_steps(tmp_path: Path, steps: dict[str, Any], says: str) -> 
     """With the place and what to do."""
     with pytest.raises(ConfigError) as caught:
         loaded(tmp_path, document(**steps))
+    assert says in str(caught.value)
+
+
+NAMED: dict[str, Any] = {
+    "from": "known",
+    "where": "customers.name <> 'XX'",
+    "derive": {"tag": "name || gross"},
+}
+
+
+def test_a_step_behind_a_lookup(tmp_path: Path) -> None:
+    """Its derived columns are columns of the stream: for the join, tables, measures and the next lookup."""
+    content = document(
+        named=NAMED,
+        paid=STEPS["paid"] | {"join": ["tagged", "payments"], "where": "orders_tag <> ''"},
+        tagged={"from": "named", "lookup": {"relation": "tags", "key": "tag"}},
+        by_order={
+            "from": "paid",
+            "aggregate": {"by": "order_id", "measures": {"tag": {"max": "orders.tag"}}},
+        },
+    )
+    tags = {"table": "tags", "key": "id", "columns": {"id": "string", "colour": "string"}}
+    content["relations"] = {"customers": CUSTOMERS, "tags": CUSTOMERS | tags}
+    content["tables"]["tagged"] = {}
+    pipeline = loaded(tmp_path, content)
+
+    assert pipeline.asked_by(pipeline.lookup_in("tags")).key[0].in_results == "orders_tag"
+    assert "tag" not in pipeline.stream_columns("orders")
+    assert [*pipeline.columns_of("step:tagged")][-5:] == [
+        "customers_name",
+        "orders_tag",
+        "tags_colour",
+        "orders_kafka_partition",
+        "orders_kafka_offset",
+    ]
+    places = lookup_places(pipeline)
+    assert (places["customers"].level, places["customers"].stepped, places["customers"].last) == (
+        0,
+        True,
+        False,
+    )
+    assert (places["tags"].level, places["tags"].stepped, places["tags"].number) == (1, False, 4)
+    assert places["tags"].found.names == ["customers_name", "orders_tag"]
+    (placed,) = placed_steps(pipeline, "orders")
+    assert placed.number == 1
+    assert placed.failing == {2: "steps.named.where", 3: "steps.named.derive.tag"}
+    assert stream_plans(pipeline, {"orders": 1, "payments": 1})["orders"].keeps_value
+
+
+@pytest.mark.parametrize(
+    ("steps", "tables", "says"),
+    [
+        (
+            NAMED | {"where": "country = 'XX'"},
+            {},
+            "steps.named.where: no column 'country'; there are orders.",
+        ),
+        (
+            NAMED | {"drop": ["note"]},
+            {},
+            "steps.named.drop: it is not for rows that have been looked up; write it in a step in front",
+        ),
+        (
+            NAMED | {"deduplicate": {"by": "order_id"}},
+            {},
+            "steps.named.deduplicate: it is not for rows that have been looked up",
+        ),
+        (
+            NAMED | {"derive": {"gross": "1"}},
+            {},
+            "steps.named.derive.gross: there is a column 'orders_gross' already; name another one",
+        ),
+        (
+            NAMED,
+            {"known": {}},
+            "tables.known: row step named may leave out rows of known before they come to their table",
+        ),
+    ],
+)
+def test_refused_steps_behind_a_lookup(
+    tmp_path: Path, steps: dict[str, Any], tables: dict[str, Any], says: str
+) -> None:
+    """With the place and what to do."""
+    content = document(named=steps, paid=STEPS["paid"] | {"join": ["named", "payments"]})
+    with pytest.raises(ConfigError) as caught:
+        loaded(tmp_path, content | {"tables": content["tables"] | tables})
     assert says in str(caught.value)
 
 

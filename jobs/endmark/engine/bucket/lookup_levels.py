@@ -1,19 +1,25 @@
 """The levels of a stream's lookups.
 
 The lookups of a level are asked side by side. A level ends where the next lookup asks by a column that a
-lookup of the level finds. So levels keep the order in which rows go through lookups.
+lookup of the level finds, and where row steps stand between the two. So levels keep the order in which rows
+go through lookups.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from endmark.pipeline.steps import LookupStep
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from endmark.pipeline import Lookup, Pipeline
     from endmark.pipeline.asked import Asked
+    from endmark.row_steps import RowStep
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,9 @@ class LookupPlace:
         first: whether it is the first lookup of its level, which passes on the rows themselves.
         alone: whether it is the only lookup of its level.
         last: whether its level is the last one.
-        found: the columns that lookups of earlier levels have added to the rows, by their names in results.
+        stepped: whether row steps stand behind its level.
+        found: the columns that lookups of earlier levels, and row steps behind them, have added to the rows,
+            by their names in results.
     """
 
     step: str
@@ -38,43 +46,121 @@ class LookupPlace:
     first: bool
     alone: bool
     last: bool
+    stepped: bool
     found: pa.Schema
+
+
+@dataclass(frozen=True)
+class PlacedStep:
+    """A row step behind a lookup.
+
+    Args:
+        step: the step.
+        level: the number of the level of lookups that it stands behind.
+        number: its number among the lookups and steps of its stream, as `LookupPlace.number`. Each of its
+            expressions has a number behind it, for rows on which the expression fails.
+    """
+
+    step: RowStep
+    level: int
+    number: int
+
+    @property
+    def failing(self) -> dict[int, str]:
+        """The fields of its expressions by their numbers."""
+        where = [] if self.step.where is None else [self.step.where.field]
+        derived = [derivation.expression.field for derivation in self.step.derived.values()]
+        return dict(enumerate([*where, *derived], self.number + 1))
 
 
 def lookup_places(pipeline: Pipeline) -> dict[str, LookupPlace]:
     """Return the place of each lookup of a pipeline, by the name of its relation."""
     inputs = [given for stage in pipeline.stages for given in stage.inputs]
-    return {name: place for given in inputs for name, place in _places(pipeline, given).items()}
+    return {lookup.relation: place for given in inputs for lookup, place in _places(pipeline, given)}
 
 
-def _places(pipeline: Pipeline, stream: str) -> dict[str, LookupPlace]:
-    levels = _levels(pipeline, stream)
-    places: dict[str, LookupPlace] = {}
+def placed_steps(pipeline: Pipeline, given: str) -> tuple[PlacedStep, ...]:
+    """Return the row steps behind lookups of an input, in order."""
+    numbers = _numbers(pipeline, given)
+    return tuple(
+        PlacedStep(step, number, numbers[step.name])
+        for number, level in enumerate(_levels(pipeline, given))
+        for step in level.steps
+    )
+
+
+@dataclass
+class _Level:
+    """Lookups that are asked side by side, and the row steps behind them."""
+
+    lookups: list[Lookup] = field(default_factory=list)
+    steps: list[RowStep] = field(default_factory=list)
+
+
+def _places(pipeline: Pipeline, given: str) -> Iterator[tuple[Lookup, LookupPlace]]:
+    levels, numbers = _levels(pipeline, given), _numbers(pipeline, given)
     found = pa.schema([])
     for number, level in enumerate(levels):
-        for lookup in level:
-            places[lookup.relation] = LookupPlace(
-                step=pipeline.place_of(lookup),
-                asked=pipeline.asked_by(lookup),
-                number=len(places),
-                level=number,
-                first=lookup is level[0],
-                alone=len(level) == 1,
-                last=number == len(levels) - 1,
-                found=found,
+        for lookup in level.lookups:
+            step = pipeline.place_of(lookup)
+            yield (
+                lookup,
+                LookupPlace(
+                    step=step,
+                    asked=pipeline.asked_by(lookup),
+                    number=numbers[step.split(".")[1]],
+                    level=number,
+                    first=lookup is level.lookups[0],
+                    alone=len(level.lookups) == 1,
+                    last=number == len(levels) - 1,
+                    stepped=bool(level.steps),
+                    found=found,
+                ),
             )
-        found = pa.schema([*found, *(field for lookup in level for field in _added(pipeline, lookup))])
-    return places
+        added = [field for lookup in level.lookups for field in _added(pipeline, lookup)]
+        derived = [
+            pa.field(name, derivation.kind.arrow)
+            for step in level.steps
+            for name, derivation in step.derived.items()
+        ]
+        found = pa.schema([*found, *added, *derived])
 
 
-def _levels(pipeline: Pipeline, stream: str) -> list[list[Lookup]]:
-    levels: list[list[Lookup]] = []
-    for lookup in pipeline.lookups_of(stream):
-        origins = pipeline.asked_by(lookup).origins
-        if not levels or any(one.relation in origins for one in levels[-1]):
-            levels.append([])
-        levels[-1].append(lookup)
+def _levels(pipeline: Pipeline, given: str) -> list[_Level]:
+    levels: list[_Level] = []
+    for step in _looked_up(pipeline, given):
+        if not isinstance(step, LookupStep):
+            levels[-1].steps.append(step)
+            continue
+        origins = pipeline.asked_by(step.lookup).origins
+        ends = levels and (levels[-1].steps or any(one.relation in origins for one in levels[-1].lookups))
+        if not levels or ends:
+            levels.append(_Level())
+        levels[-1].lookups.append(step.lookup)
     return levels
+
+
+def _numbers(pipeline: Pipeline, given: str) -> dict[str, int]:
+    """Return the number of each lookup, and of each row step behind one, by the name of the step."""
+    numbers, number = dict[str, int](), 0
+    names, steps = pipeline.flow.paths[given], _looked_up(pipeline, given)
+    for name, step in zip(names[len(names) - len(steps) :], steps, strict=True):
+        numbers[name] = number
+        number += 1 if isinstance(step, LookupStep) else 1 + len(PlacedStep(step, 0, 0).failing)
+    return numbers
+
+
+def _looked_up(pipeline: Pipeline, given: str) -> list[LookupStep | RowStep]:
+    """Return the lookups of an input and the checked row steps behind them, in order."""
+    checked = pipeline.stage_of(given).looked_up_steps(given)
+    found: list[LookupStep | RowStep] = []
+    for name in pipeline.flow.paths[given]:
+        step = pipeline.steps[name]
+        if isinstance(step, LookupStep):
+            found.append(step)
+        elif name in checked:
+            found.append(checked[name])
+    return found
 
 
 def _added(pipeline: Pipeline, lookup: Lookup) -> list[pa.Field]:

@@ -142,7 +142,7 @@ def _gate(stream: StreamPlan, lookup: LookupSpec, place: LookupPlace, *, carries
     record = (str(stream.side.partition), str(stream.side.offset)) if placed else ()
     key, codec = stream.side.key, stream.side.codec
     if place.first:
-        dropped = (VALUE,) if stream.keeps_value and place.last else ()
+        dropped = (VALUE,) if stream.keeps_value and place.last and not place.stepped else ()
         return GateSpec(lookup, key, codec, dropped, carries, place.number, record, found)
     dropped = tuple(name for name in lookup.schema.names if name not in (ROW, BATCH))
     by_row = KeySpec.of([ROW], [pa.int64()])

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from itertools import islice
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from endmark.engine.bucket.looked_up_steps import LookedUpSteps
 from endmark.engine.bucket.process_caches import shared_cache
 from endmark.engine.channels import DEAD_LETTER_SCHEMA, VALUE
+from endmark.engine.ingest.stepped_rows import EXPRESSION
 from endmark.metrics import Samples, sample
 from endmark.operators.lookup.gate import MISSED, Gate, GatedLookup, side_by_side
 from endmark.operators.stream_batch import StreamBatch
@@ -20,6 +23,7 @@ from endmark.stored_text import storable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from endmark.engine.bucket.lookup_levels import PlacedStep
     from endmark.engine.bucket.lookup_plan import LookupPlan
     from endmark.engine.streams import StreamPlan
     from endmark.operators.lookup.join import LookupOutput
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from endmark.state.store import SegmentStore
 
 NO_MATCH = "no_match"
+_FAILED = "it failed on the row and what lookups have found; the job's log has the first error of a batch"
 _SECOND = 1_000_000
 
 
@@ -41,12 +46,19 @@ class Lookups:
 
     Args:
         plans: the plans of the lookups; those of one stream in their order.
+        steps: the row steps behind lookups, by stream.
+        streams: the plans of these streams.
         store: keeps the rows that wait.
         restored: the snapshots of an earlier task, by relation.
     """
 
     def __init__(
-        self, plans: Iterable[LookupPlan], store: SegmentStore, restored: Mapping[str, bytes]
+        self,
+        plans: Iterable[LookupPlan],
+        store: SegmentStore,
+        restored: Mapping[str, bytes],
+        steps: Mapping[str, Sequence[PlacedStep]] = MappingProxyType({}),
+        streams: Iterable[StreamPlan] = (),
     ) -> None:
         self._lookups = [_Lookup(plan, store, restored.get(plan.relation)) for plan in plans]
         self.streams = {lookup.plan.stream for lookup in self._lookups}
@@ -57,6 +69,13 @@ class Lookups:
                 if lookup.plan.level == number:
                     of_level.setdefault(lookup.plan.stream, []).append(lookup)
             self._levels.append({stream: _Level(lookups) for stream, lookups in of_level.items()})
+        self._steps: dict[tuple[str, int], LookedUpSteps] = {}
+        for stream in streams:
+            placed = steps.get(stream.name, ())
+            last = sum(stream.name in level for level in self._levels) - 1
+            for number in {each.level for each in placed}:
+                mine = [each for each in placed if each.level == number]
+                self._steps[stream.name, number] = LookedUpSteps(stream, mine, last=number == last)
 
     def snapshot(self) -> dict[str, bytes]:
         """Return the state of each lookup, by relation."""
@@ -71,7 +90,7 @@ class Lookups:
         """
         now = _now()
         entering = {stream: [batch] for stream, batch in came.items()}
-        for level in self._levels:
+        for number, level in enumerate(self._levels):
             asks = {
                 stream: each.gate.asks(entering[stream], now, pause=pause) for stream, each in level.items()
             }
@@ -79,6 +98,8 @@ class Lookups:
             for stream, each in level.items():
                 each.evict(entering[stream])
                 entering[stream] = each.gate.enter(list(islice(answers, len(asks[stream]))))
+                if (steps := self._steps.get((stream, number))) is not None:
+                    entering[stream] = [steps.through(batch) for batch in entering[stream]]
         return {stream: batches or [StreamBatch()] for stream, batches in entering.items()}
 
     def held_promises(self, stream: str) -> list[Punctuation]:
@@ -92,7 +113,15 @@ class Lookups:
 
     def samples(self) -> Samples:
         """Return the samples of the last batch."""
-        return {name: value for lookup in self._lookups for name, value in lookup.samples().items()}
+        found = {name: value for lookup in self._lookups for name, value in lookup.samples().items()}
+        for steps in self._steps.values():
+            found |= steps.samples
+        return found
+
+    def failures(self) -> list[dict[str, Any]]:
+        """Return a report for the sink on each expression of a row step behind a lookup that has failed."""
+        found = (failures for steps in self._steps.values() for failures in steps.failures.values())
+        return [report for failures in found for report in failures.reports()]
 
     def ages(self) -> Samples:
         """Return the ages of caches in seconds. The greatest one of all buckets counts."""
@@ -197,30 +226,41 @@ class _Lookup:
 
 
 def missed_letters(
-    stream: StreamPlan, plans: Sequence[LookupPlan], rows: pa.RecordBatch
-) -> Iterator[tuple[StreamPlan, pa.RecordBatch]]:
-    """Make dead letters of rows that lookups have given up, each with the stream that was read.
+    stream: StreamPlan, plans: Sequence[LookupPlan], steps: Sequence[PlacedStep], rows: pa.RecordBatch
+) -> Iterator[tuple[StreamPlan, str, pa.RecordBatch]]:
+    """Make dead letters of rows that lookups and the row steps behind them have given up.
 
     Args:
         stream: the plan of the rows' stream.
         plans: the plans of its lookups, in their order.
+        steps: the row steps behind them.
         rows: the rows, with the column `MISSED`.
+
+    Yields:
+        The stream that was read, the reason of some dead letters, and these.
     """
-    for place, plan in enumerate(plans):
+    causes = {
+        plan.gate.place: (NO_MATCH, f"{plan.relation} has no row of this key")
+        for plan in plans
+        if plan.fate == "dead_letter"
+    }
+    for placed in steps:
+        for place, field in placed.failing.items():
+            causes[place] = EXPRESSION, f"{field}: {_FAILED}"
+    for place, (reason, error) in causes.items():
         mine = rows.filter(pc.equal(rows.column(MISSED), place))
-        if plan.fate == "dead_letter" and mine.num_rows:
-            for read, own in stream.by_member(mine):
-                yield read, _letters(read, plan.relation, own)
+        for read, own in stream.by_member(mine) if mine.num_rows else ():
+            yield read, reason, _letters(read, reason, error, own)
 
 
-def _letters(stream: StreamPlan, relation: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+def _letters(stream: StreamPlan, reason: str, error: str, rows: pa.RecordBatch) -> pa.RecordBatch:
     numbers = int64(rows.column(stream.side.partition))
     found = {
         "topic": pa.repeat(pa.scalar(stream.topic), rows.num_rows),
         "partition": pa.array(stream.member.partitions_of(numbers), pa.int32()),
         "offset": rows.column(stream.side.offset),
-        "reason": pa.repeat(pa.scalar(NO_MATCH), rows.num_rows),
-        "error": pa.repeat(pa.scalar(storable(f"{relation} has no row of this key")), rows.num_rows),
+        "reason": pa.repeat(pa.scalar(reason), rows.num_rows),
+        "error": pa.repeat(pa.scalar(storable(error)), rows.num_rows),
         "value": rows.column(VALUE),
     }
     columns = [found[field.name] for field in DEAD_LETTER_SCHEMA]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from endmark.control.knobs import steps_of
 from endmark.engine import channels
+from endmark.engine.bucket.lookup_levels import placed_steps
 from endmark.engine.bucket.result_steps import ResultPlan
 from endmark.engine.bucket.written_steps import WrittenStep, written_steps
 from endmark.engine.streams import group_plan, nobody, residual
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from endmark.condition import Condition
     from endmark.control.knobs import Steps
+    from endmark.engine.bucket.lookup_levels import PlacedStep
     from endmark.engine.bucket.lookup_plan import LookupPlan
     from endmark.engine.derived_stream import DerivedStream
     from endmark.engine.streams import GroupPlan, StreamPlan
@@ -57,6 +59,7 @@ class BucketPlan:
             it, and what it reads of knobs and batches passes through.
         later: the streams of later stages, whose blobs pass through.
         written: the streams and steps in front of the join whose rows leave, too.
+        looked_up: the row steps behind lookups, by stream.
         behind: the row steps behind the join.
     """
 
@@ -79,6 +82,7 @@ class BucketPlan:
     goes_on: bool = False
     later: frozenset[str] = frozenset()
     written: tuple[WrittenStep, ...] = ()
+    looked_up: Mapping[str, tuple[PlacedStep, ...]] = field(default_factory=dict)
     behind: ResultPlan = field(default_factory=ResultPlan)
 
     @classmethod
@@ -124,6 +128,7 @@ class BucketPlan:
             goes_on=bool(behind),
             later=frozenset(name for each in behind for name in each.streams),
             written=written_steps(stage, streams, lookups),
+            looked_up={given: placed_steps(pipeline, given) for given in stage.inputs},
             behind=ResultPlan.of(stage),
         )
 

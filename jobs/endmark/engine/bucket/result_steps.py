@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Self
 
 from endmark.condition_failures import Failures
@@ -60,14 +59,13 @@ class ResultSteps:
         if not self._plan.steps:
             return results
         # DuckDB takes a tenth of a second to import, and few joins have row steps.
-        from endmark.row_steps import run
+        from endmark.row_steps import by_field, run
 
         stepped = run(self._plan.steps, results)
         for step, filtered in stepped.filtered.items():
             self.samples[sample("filtered_results_total", step=step)] += filtered
-        by_field = sorted(stepped.failures, key=lambda failure: failure.field)
-        for field, failed in groupby(by_field, key=lambda failure: failure.field):
-            self._note(field, list(failed), results)
+        for field, failed in by_field(stepped.failures):
+            self._note(field, failed, results)
         self.samples[sample("step_rows_total", step=self._plan.steps[-1].name)] += stepped.rows.num_rows
         return stepped.rows
 

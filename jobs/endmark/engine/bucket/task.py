@@ -15,7 +15,7 @@ from endmark.engine import channels, frame_rejects
 from endmark.engine.bucket.answers import answers
 from endmark.engine.bucket.knob_turns import Knobs
 from endmark.engine.bucket.latest_rows import LatestRows
-from endmark.engine.bucket.lookups import NO_MATCH, Lookups, missed_letters
+from endmark.engine.bucket.lookups import Lookups, missed_letters
 from endmark.engine.bucket.plan import require_same
 from endmark.engine.bucket.result_steps import ResultSteps
 from endmark.engine.bucket.state_samples import progress_samples, state_samples
@@ -86,7 +86,7 @@ class BucketTask:
             )
             self._running = RunningGroups(self._groups, plan.group.columns) if plan.group.running else None
         snapshots = restored.lookups if restored is not None else {}
-        self._lookups = Lookups(plan.lookups, store, snapshots)
+        self._lookups = Lookups(plan.lookups, store, snapshots, plan.looked_up, plan.streams)
         self._behind = ResultSteps(plan.behind)
         self._latest = {step.role: LatestRows(step) for step in plan.written if step.key}
 
@@ -152,7 +152,7 @@ class BucketTask:
         samples.update(state_samples(self._join, self._groups))
         samples.update(self._behind.samples)
         report: dict[str, Any] = {"samples": dict(samples), "alike": self._progress()}
-        report["failures"] = failures.reports() + self._behind.reports()
+        report["failures"] = [*failures.reports(), *self._lookups.failures(), *self._behind.reports()]
         report["ignored"] = self._knobs.ignored
         questions = arrived.get(channels.QUESTIONS, [])
         report["answers"] = list(answers(questions, self._plan, self._join, self._lookups, self._groups))
@@ -240,8 +240,9 @@ class BucketTask:
             rows = self._join.output.bystanders.get(stream.name)
             if rows is None:
                 continue
-            for read, letters in missed_letters(stream, self._plan.lookups_of(stream.name), rows):
-                name = sample("dead_letters_total", stream=read.name, reason=NO_MATCH)
+            lookups, steps = self._plan.lookups_of(stream.name), self._plan.looked_up.get(stream.name, ())
+            for read, reason, letters in missed_letters(stream, lookups, steps, rows):
+                name = sample("dead_letters_total", stream=read.name, reason=reason)
                 samples[name] += letters.num_rows
                 yield channels.DEAD_LETTERS, codec.encode(letters)
 

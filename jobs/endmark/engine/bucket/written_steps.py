@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from endmark.engine.bucket.lookup_levels import placed_steps
 from endmark.engine.streams import arrow_schema
 from endmark.operators.lookup.gate import MISSED
 from endmark.pipeline import COORDINATES
@@ -38,7 +39,8 @@ class WrittenStep:
         schema: its columns, named as in results.
         looks_up: whether a lookup is among its steps. If not, it has one row of each record, and those that
             lookups have dropped, too.
-        refusing: the places of the stream's lookups that make dead letters of rows without a match.
+        refusing: the places of the stream's lookups that make dead letters of rows without a match, and of
+            expressions behind lookups.
         key: the columns of `schema` of which only the newest row of each value leaves; empty if all rows do.
         deleted: the columns of deleted keys, one for each of `key`.
     """
@@ -104,7 +106,10 @@ def written_steps(
                 stream=stream,
                 schema=arrow_schema(pipeline.columns_of(role)),
                 looks_up=any(pipeline.steps[each].kind == "lookup" for each in steps),
-                refusing=tuple(place for place, each in enumerate(own) if each.fate == "dead_letter"),
+                refusing=(
+                    *(each.gate.place for each in own if each.fate == "dead_letter"),
+                    *(place for each in placed_steps(pipeline, stream) for place in each.failing),
+                ),
                 key=key,
                 deleted=_shared_columns(streams[stream].side.key, key),
             )

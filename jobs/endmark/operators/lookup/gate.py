@@ -194,10 +194,10 @@ class Gate:
         names = [name for name in missed[0].schema.names if name != CODE]
         found = codec.concat([one.select(names) for one in missed])
         if several:
-            found = found.take(_least(found, [*record, ROW], int64(found.column(MISSED))))
+            found = found.take(least(found, [*record, ROW], int64(found.column(MISSED))))
             found = found.drop_columns([ROW])
         if record:
-            found = found.take(_least(found, record, -int64(found.column(MISSED))))
+            found = found.take(least(found, record, -int64(found.column(MISSED))))
         table = pa.Table.from_batches([found])
         if record and rows is not None:
             going_on = pa.Table.from_batches([rows.select(list(record))])
@@ -358,7 +358,7 @@ class GatedLookup:
         return self._spec.key.sorted(self._spec.key.coded(codec.concat(pieces))) if pieces else None
 
 
-def _least(rows: pa.RecordBatch, among: Sequence[str], order: Ints) -> pa.Array:
+def least(rows: pa.RecordBatch, among: Sequence[str], order: Ints) -> pa.Array:
     """Return the positions of the rows that come first in `order` among those equal in some columns."""
     columns = [int64(rows.column(name)) for name in among]
     by = np.lexsort((order, *columns))
