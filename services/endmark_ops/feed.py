@@ -113,7 +113,7 @@ class Feed:
 
     @property
     def is_heard(self) -> bool:
-        """Whether somebody listens."""
+        """True if somebody listens."""
         return self._listeners > 0
 
     @contextmanager

@@ -6,9 +6,10 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from endmark.control import forecasts
 from endmark.control.changes import LINES
@@ -145,6 +146,15 @@ CROSSINGS = """graph => {
 }"""
 
 
+def drawn(graph: Locator) -> list[Any]:
+    """Return the boxes of a graph. They have no size if the graph is drawn anew at this moment."""
+    for _ in range(20):
+        boxes: list[Any] = graph.evaluate(BOXES)
+        if all(right > left for _, left, _, right, _ in boxes):
+            return boxes
+    raise AssertionError(boxes)
+
+
 def test_graph_has_each_step_by_name(running_job: Job, page: Page, pictures: Path) -> None:
     """A join of three streams, chained lookups, groups behind it: no line runs through another box."""
     running_job.database.describe(PIPELINE, describe(FULFILMENT).model_dump())
@@ -175,7 +185,7 @@ def test_graph_has_each_step_by_name(running_job: Job, page: Page, pictures: Pat
         "by_country, table from by_country: 60.rows",
     ):
         assert re.search(f"(^|; ){part}(;|$)", said), (part, said)
-    boxes = graph.evaluate(BOXES)
+    boxes = drawn(graph)
     names = ["orders", "priced", "known", "located", "fulfilled", "by_country"]
     left = {name: x for name, x, *_ in reversed(boxes)}
     assert sorted(names, key=left.__getitem__) == names

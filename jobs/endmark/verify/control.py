@@ -92,7 +92,7 @@ def _read(value: bytes) -> dict[str, Any]:
 
 
 def _is_question(pipeline: Pipeline, found: dict[str, Any]) -> bool:
-    """Whether a record asks for a value of each column of the key of some stage."""
+    """Return whether a record asks for a value of each column of the key of some stage."""
     key = found.get("ask")
     if set(found) != {"ask", "by"} or not _is_signed(found) or not isinstance(key, dict):
         return False
