@@ -235,6 +235,7 @@ def test_news_come_without_asking(running_job: Job, page: Page, sidecar: Sidecar
         "fields": {},
         "lookups": [],
         "join": None,
+        "keys": [],
         "windows": {},
         "states": [],
     }

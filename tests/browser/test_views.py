@@ -226,7 +226,8 @@ def test_a_small_window_scrolls_the_graph_by_keyboard(described_job: Job, page: 
     expect(frame.get_by_role("img")).to_be_visible()
     frame.focus()
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("document.getElementById('graph-picture').scrollLeft > 0")
+    while not frame.evaluate("frame => frame.scrollLeft"):
+        page.wait_for_timeout(50)
     page.wait_for_timeout(1500)  # scrolling is animated
     scrolled = frame.evaluate("frame => frame.scrollLeft")
     described_job.commit()

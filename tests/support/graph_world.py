@@ -555,6 +555,8 @@ def inserted(document: Document, behind: str, name: str, step: Document) -> Docu
         return name if given == behind else given
 
     def rewired(taker: Document) -> Document:
+        if "union" in taker:
+            return taker | {"union": [after(given) for given in taker["union"]]}
         if "join" not in taker:
             return taker | {"from": after(taker["from"])}
         window = taker["window"]

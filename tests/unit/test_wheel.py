@@ -115,7 +115,6 @@ def test_without_any_extra(installed: Callable[[str], Installed]) -> None:
         (("verify", CONDITIONED), "verify"),
         (("maintain", CONDITIONED), "verify"),
         (("ops",), "ops"),
-        (("status",), "ops"),
         (("init", "drafted.yaml", "--sample=orders=orders.jsonl"), "spark"),
     ],
 )

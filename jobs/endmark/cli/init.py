@@ -69,11 +69,11 @@ def init(
 
     if file.exists() and not force:
         raise ConfigError(f"{file} exists; name another file, or overwrite it with --force")
+    if tables and database is None:
+        raise ConfigError("--tables: give the URL of their --database, too")
     named, files = _names(topics), [_of_file(each) for each in sample or ()]
     if not named and not files:
         named = _asked(bootstrap, as_json=as_json)
-    if tables and database is None:
-        raise ConfigError("--tables: give the URL of their --database, too")
     samples = [*(sample_topics(bootstrap, named) if named else ()), *files]
     drafted = draft(file.stem, samples, database, _names(tables))
     spec = _checked(drafted)

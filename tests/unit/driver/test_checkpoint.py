@@ -181,13 +181,14 @@ def test_tables_of_another_checkpoint_are_refused(tmp_path: Path) -> None:
 )
 def test_members_of_a_union_are_pinned(tmp_path: Path, members: list[str], said: str) -> None:
     """Partitions are numbered by them, and all of them close its keys."""
-    pin(tmp_path, settings(pipeline(), 2))
     changed = document()
     changed["steps"]["orders"]["union"] = members
     changed["streams"] |= (
         {"fairs": changed["streams"]["web"] | {"topic": "fairs"}} if len(members) > 2 else {}
     )
 
-    with pytest.raises(ConfigError) as caught:
-        pin(tmp_path, settings(Pipeline.model_validate(changed), 2))
+    with claimed(tmp_path):
+        pin(tmp_path, settings(pipeline(), 2))
+        with pytest.raises(ConfigError) as caught:
+            pin(tmp_path, settings(Pipeline.model_validate(changed), 2))
     assert said in str(caught.value)

@@ -147,7 +147,7 @@ class PackFrame:
             packer.add(first, channels.REFUSED, frame_rejects.dead_letters(stream.name, rejected))
         # All punctuations stand behind the rows of their batch, so all may have the same offset.
         promises = PromisePacker(packer, self._buckets, stream)
-        promises.named_keys(0, read.closed_keys, np.zeros(read.closed_keys.num_rows, np.int64))
+        promises.close(0, read.closed_keys, np.zeros(read.closed_keys.num_rows, np.int64))
         for promise in read.promises:
             promises.promise(0, 0, promise)
         found = (first_possible(promise, stream.heartbeat_on) for promise in read.promises)

@@ -43,9 +43,13 @@ class PromisePacker:
             offsets: the offset of the record of each key.
         """
         if self._stream.punctuated_on:
-            self._pack(channels.CLOSED_KEYS, partition, keys, offsets)
+            self.close(partition, keys, offsets)
         if self._stream.removes_rows:
             self._pack(channels.DELETED_KEYS, partition, keys, offsets)
+
+    def close(self, partition: int, keys: pa.RecordBatch, offsets: Ints) -> None:
+        """Pack closed keys; the arguments are those of `named_keys`."""
+        self._pack(channels.CLOSED_KEYS, partition, keys, offsets)
 
     def _pack(self, channel: str, partition: int, keys: pa.RecordBatch, offsets: Ints) -> None:
         if keys.num_rows == 0:
@@ -72,7 +76,7 @@ class PromisePacker:
         if named:
             kinds = pa.schema([(name, types.field(f"{stream.side.name}_{name}").type) for name in stream.on])
             keys = pa.RecordBatch.from_pylist(named, kinds)
-            self.named_keys(partition, keys, np.full(len(named), offset, np.int64))
+            self.close(partition, keys, np.full(len(named), offset, np.int64))
             return
         patterns = {f"{stream.side.name}_{name}": pattern for name, pattern in promise.patterns}
         written = stream.side.codec.write(Punctuation.of(stream.name, patterns, Origin(partition, offset)))
@@ -104,7 +108,7 @@ class PromisePacker:
             failures.add(len(answer.failed), answer.why, [at])
         last = rows.select(list(rule.on)).filter(pa.array(met))
         if set(rule.on) == set(self._stream.on):
-            self._pack(channels.CLOSED_KEYS, partition, last, offsets[met])
+            self.close(partition, last, offsets[met])
             return int(last.num_rows)
         for offset, values in zip(offsets[met].tolist(), last.to_pylist(), strict=True):
             patterns = {name: Equals(value) for name, value in values.items()}
