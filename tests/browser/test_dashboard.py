@@ -150,13 +150,15 @@ def test_view_says_what_time_waits_for(running_job: Job, page: Page) -> None:
 
 
 def test_legend_shows_the_batch_under_the_cursor(running_job: Job, page: Page) -> None:
-    """Pointing at a chart puts the values of that moment into the legends of all charts."""
+    """Pointing at a chart puts the values of that moment into the legends of all charts of the view."""
     expect(page.locator("#batch")).to_have_text("#119")
-    expect(page.locator(".moment").first).to_have_text("last batch")
-    page.locator(".canvas").first.hover(position={"x": 200, "y": 80})
-    expect(page.locator(".moment").last).to_have_text(re.compile(r"\d\d:\d\d:\d\d · batch #\d+"))
+    shown = page.locator(".moment").filter(visible=True)
+    expect(shown.first).to_have_text("last batch")
+    page.locator(".canvas").first.hover(position={"x": 200, "y": 40})
+    expect(shown.last).to_have_text(re.compile(r"\d\d:\d\d:\d\d · batch #\d+"))
     page.mouse.move(5, 5)
-    expect(page.locator(".moment").last).to_have_text("last batch")
+    expect(shown.last).to_have_text("last batch")
+    assert shown.count() > 1
 
 
 @pytest.fixture
