@@ -148,7 +148,10 @@ def test_a_real_prometheus_fires_them(tmp_path: Path) -> None:
                 prometheus.seconds_until(lambda: "EndmarkStale" in prometheus.firing())
                 assert sum(prometheus.values("endmark_lag_records")) == 7
                 said = endmark(
-                    "status", f"--ops-url={warehouse.ops_url}", f"--bootstrap={broker.bootstrap}"
+                    "status",
+                    "auction",
+                    f"--ops-url={warehouse.ops_url}",
+                    f"--bootstrap={broker.bootstrap}",
                 ).stdout
                 assert said.startswith("auction is lost\n")
                 assert "behind: 7 records\n" in said

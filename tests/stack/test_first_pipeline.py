@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from decimal import Decimal
@@ -31,7 +32,8 @@ def test_the_tutorial_ends_with_rows_in_delta(tmp_path: Path, jars: list[Path], 
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     environment["ENDMARK_BOOTSTRAP"] = address
 
-    start = ["bash", "-c", f"cd {tmp_path} && exec {first.strip()} --port {free_port}"]
+    path = f"export PATH={shlex.quote(environment['PATH'])}"
+    start = ["bash", "-c", f"cd {tmp_path} && {path} && exec {first.strip()} --port {free_port}"]
     with ManagedProcess("broker", start, tmp_path / "broker.log", stop_seconds=60) as broker:
         broker.wait_ready(lambda: f"{address}\n" in broker.log.read_text(), 120)
         said = [run(command, tmp_path, environment) for command in commands]

@@ -40,7 +40,7 @@ def refusal(job: ManagedProcess) -> str:
 
 def state(warehouse: Warehouse) -> str:
     """Return the state that the latest run has stored."""
-    found = json.loads(endmark("status", f"--ops-url={warehouse.ops_url}", "--json").stdout)
+    found = json.loads(endmark("status", "auction", f"--ops-url={warehouse.ops_url}", "--json").stdout)
     return str(found["run"]["state"])
 
 

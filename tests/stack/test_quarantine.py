@@ -58,7 +58,7 @@ def test_a_job_stops_behind_too_many_dead_letters(tmp_path: Path) -> None:
         send(broker, *good[:200], *(250 * [b"{"]), *good[200:])
 
         first = refused(warehouse.start_job("--available-now"))
-        status = endmark("status", f"--ops-url={warehouse.ops_url}")
+        status = endmark("status", "auction", f"--ops-url={warehouse.ops_url}")
         read = warehouse.batch()
         kept = letters(warehouse)
 
