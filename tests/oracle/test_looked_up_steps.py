@@ -52,7 +52,7 @@ def test_a_filtered_row_keeps_its_promises() -> None:
 
 
 def test_a_row_on_which_a_step_fails_is_a_dead_letter() -> None:
-    """With the bytes of its record, unless it is a violation."""
+    """The dead letter has the bytes of the record. A violation is no dead letter."""
     pipeline = behind({"derive": {"large": f"CASE name WHEN 'Bo' THEN seller_id + {LARGE + 6} END"}})
     records = [item(0, 0), close("bids", 1), bid(0, 1, 2), bid(1, 1, 2), bid(0, 2, 1)]
     found, reports = run(pipeline, records)

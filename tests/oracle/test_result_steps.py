@@ -97,7 +97,7 @@ def test_no_group_counts_a_result_that_is_left_out() -> None:
 
 
 def test_every_result_is_counted() -> None:
-    """Of three results, one is filtered and two fail in one batch."""
+    """One batch has three results: a step filters one of them and fails on the other two."""
     late = {"where": "customer_id <> 0", "derive": {"large": f"payer_id + {LARGE + 6}"}}
     records = []
     for order in range(3):

@@ -373,7 +373,7 @@ def test_values_with_null(tmp_path: Path, size: int) -> None:
 
 @pytest.mark.parametrize("size", BATCH_SIZES)
 def test_the_event_time_may_be_of_a_value(tmp_path: Path, size: int) -> None:
-    """With the event time among the columns, only rows of the same time are duplicates."""
+    """Only rows of the same time are duplicates if the event time is among the columns."""
     pipeline = deduplicated({"by": ["listed_at", "item_id"]}, lateness=(9, 9), windows=(None, None))
 
     found = in_batches(pipeline, [item(0, 1), item(0, 2), item(0, 1), bid(0, 1)], size, tmp_path)

@@ -72,7 +72,7 @@ class Demo:
 
     @property
     def _plain(self) -> str:
-        """What the demo has said, in one line: Rich wraps lines to the width of the terminal."""
+        """The output of the demo so far, in one line, since Rich wraps lines to the width of the terminal."""
         return " ".join(self.said.split())
 
 

@@ -80,7 +80,7 @@ def require_answers(
 
 
 def _has_passed(session: Session, stream: str, time: int, window: int | None) -> bool:
-    """Whether the progress of a stream has left the window of a row."""
+    """Return whether the progress of a stream has left the window of a row."""
     found = session.run("SELECT lowest FROM progress WHERE stream = ?", [stream])[0]["lowest"]
     return window is not None and found is not None and bool(time + window < found)
 

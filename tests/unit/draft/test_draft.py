@@ -242,7 +242,7 @@ def test_a_join_key_is_promised_as_a_whole_or_not_at_all() -> None:
 
 
 def test_an_empty_element_is_null() -> None:
-    """So it says nothing of the type."""
+    """An empty element says nothing of the type of its column."""
     rows = [b"<r><at>2026-01-01T00:00:00Z</at><n>%s</n></r>" % text for text in (b"1", b"")]
     [stream] = draft("p", [Sample("orders", list(map(Record, rows)))]).streams
     assert str(stream.columns["n"]) == "long?"

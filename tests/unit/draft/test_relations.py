@@ -75,7 +75,7 @@ def test_lookups_by_name_by_id_and_by_what_was_found(url: str, tmp_path: Path) -
 
 
 def test_a_table_that_no_stream_asks_for_is_told(url: str) -> None:
-    """If it was named; and a column of another type is no key."""
+    """A table is told if it was named on the command line. A column of another type is no key of it."""
     drafted = draft("p", [orders(customer_id="1")], url, ["customers"])
     assert not drafted.steps.lookups
     assert "# Table customers is left out: no stream has its key, id (long)." in drafted.text

@@ -89,7 +89,7 @@ def test_the_list_has_a_line_for_each_pipeline(database: OpsDatabase, client: Op
 
 
 def test_the_list_says_what_a_person_should_look_at(database: OpsDatabase, client: OpsClient) -> None:
-    """By the thresholds of Prometheus' rules; a job that has ended has no throughput."""
+    """Alerts have the thresholds of Prometheus' rules. A job that has ended has no throughput."""
     run(database, "orders", SICK)
     assert listed(client)["orders"]["alerts"] == [
         "partition 2 of items has never had a row or heartbeat",

@@ -118,7 +118,7 @@ def test_a_strategy_without_waiting_rows_answers_at_once(database: OpsDatabase, 
 
 
 def test_it_follows_the_batches(database: OpsDatabase, job: Job) -> None:
-    """Those of the last batches count that had rows."""
+    """Only batches that had rows count, the last ones of these."""
     job.commit(told=costs_of("sellers", ROWS))
     [before] = what_ifs(database)
     job.commit(told=costs_of("sellers", ROWS, page=4e-3))

@@ -33,7 +33,7 @@ def ops(tmp_path: Path) -> Iterator[OpsDatabase]:
 
 @pytest.fixture
 def sent(ops: OpsDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sent:
-    """What comes to the control topic; the bucket's tasks answer it at once."""
+    """The records that are sent to the control topic. The tasks of buckets answer each of them at once."""
     tasks = BucketTasks(make_pipeline(lookup="items"), [(1, "Ann", 4.5)], 2, tmp_path)
     tasks.batch(locate([item(1, 7), close("items", 1)]))
     came: Sent = []

@@ -64,7 +64,7 @@ def reader(found: ChainedStream) -> Pipeline:
 
 @pytest.mark.parametrize("pipeline", [FULFILMENT, shop(), shop(preset=Preset.SHJ, window=None)])
 def test_the_entry_is_sound(pipeline: Pipeline) -> None:
-    """As JSON, and as YAML with remarks."""
+    """The entry is printed as JSON, or as YAML with remarks."""
     found = chained(pipeline, None, HOUR)
 
     assert yaml.safe_load("\n".join(found.lines())) == {"streams": found.entry}

@@ -107,7 +107,7 @@ def test_a_picture_has_them() -> None:
     ],
 )
 def test_refused_steps(late: dict[str, Any], fields: dict[str, Any], says: str) -> None:
-    """With the place and what to do."""
+    """The error names the place, and what to do."""
     with pytest.raises((ConfigError, ValidationError)) as caught:
         stepped(late, **fields)
     assert says in str(caught.value)

@@ -192,7 +192,7 @@ def test_a_derived_key(tmp_path: Path) -> None:
     ],
 )
 def test_refused_row_steps(tmp_path: Path, steps: dict[str, Any], says: str) -> None:
-    """With the place and what to do."""
+    """The error names the place, and what to do."""
     with pytest.raises(ConfigError) as caught:
         loaded(tmp_path, document(**steps))
     assert says in str(caught.value)
@@ -277,7 +277,7 @@ def test_a_step_behind_a_lookup(tmp_path: Path) -> None:
 def test_refused_steps_behind_a_lookup(
     tmp_path: Path, steps: dict[str, Any], tables: dict[str, Any], says: str
 ) -> None:
-    """With the place and what to do."""
+    """The error names the place, and what to do."""
     content = document(named=steps, paid=STEPS["paid"] | {"join": ["named", "payments"]})
     with pytest.raises(ConfigError) as caught:
         loaded(tmp_path, content | {"tables": content["tables"] | tables})
