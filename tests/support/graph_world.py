@@ -81,7 +81,7 @@ def graphs(draw: st.DrawFn, url: str = "sqlite://", *, parking: bool = True, uni
     document: Document = {"streams": draw(_streams(world)), "relations": {}, "steps": {}}
     document |= {"name": "graph", "unbounded_state": "allow"}
     ends = {stream: stream for stream in document["streams"]}
-    draw(_in_front_of_lookups(document, ends, union=union))
+    draw(_in_front_of_lookups(document, ends, union=union, promising=world.ends))
     draw(_lookups(document, ends, url, parking=parking))
     results = draw(_joins(document, ends, world, url, parking=parking))
     document["tables"] = {"results": {"from": results}}
@@ -125,17 +125,21 @@ def _joins(
 
 
 @st.composite
-def _in_front_of_lookups(draw: st.DrawFn, document: Document, ends: dict[str, str], *, union: bool) -> None:
+def _in_front_of_lookups(
+    draw: st.DrawFn, document: Document, ends: dict[str, str], *, union: bool, promising: bool
+) -> None:
     """Row steps of the streams, and sometimes a union in the place of one."""
     for stream in document["streams"]:
         for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
             _add(document, ends, stream, draw(_row_step(document, stream, ends[stream])))
     if union or draw(st.integers(0, 3)) == 0:
-        draw(_union(document, ends, draw(st.sampled_from(list(ends)))))
+        draw(_union(document, ends, draw(st.sampled_from(list(ends))), promising=promising))
 
 
 @st.composite
-def _union(draw: st.DrawFn, document: Document, ends: dict[str, str], stream: str) -> None:
+def _union(
+    draw: st.DrawFn, document: Document, ends: dict[str, str], stream: str, *, promising: bool
+) -> None:
     """Make a union of a stream and others like it. The union has the name of the stream."""
     declared, steps = document["streams"].pop(stream), document["steps"]
     own = [name for name, step in steps.items() if name in _way(document, ends[stream])]
@@ -143,7 +147,7 @@ def _union(draw: st.DrawFn, document: Document, ends: dict[str, str], stream: st
     for number in range(draw(st.sampled_from([2, 2, 3]))):
         name = f"{stream}_{number}"
         members[name] = name
-        document["streams"][name] = draw(_member(name, declared))
+        document["streams"][name] = draw(_member(name, declared, promising=promising))
         for step in own:
             _add(document, members, name, {key: part for key, part in steps[step].items() if key != "from"})
         if draw(st.integers(0, 3)) == 0:
@@ -164,7 +168,7 @@ def _way(document: Document, end: str) -> list[str]:
 
 
 @st.composite
-def _member(draw: st.DrawFn, name: str, declared: Document) -> Document:
+def _member(draw: st.DrawFn, name: str, declared: Document, *, promising: bool) -> Document:
     """A stream like another one, of a format and with promises of its own."""
     columns = draw(st.permutations(list(declared["columns"].items())))
     taken = {column for field in ("ordered", "unique", "clustered") for column in declared.get(field, ())}
@@ -176,7 +180,7 @@ def _member(draw: st.DrawFn, name: str, declared: Document) -> Document:
             column: f"{kind}?" if column == may_be_null and column not in taken and kind[-1] != "?" else kind
             for column, kind in columns
         },
-        "punctuated_on": declared["punctuated_on"] if draw(st.integers(0, 3)) else [],
+        "punctuated_on": declared["punctuated_on"] if promising or draw(st.integers(0, 3)) else [],
         "punctuation_scope": draw(st.sampled_from(["partition", "partition", "topic"])),
         "extra": draw(st.sampled_from(["dead_letter", "ignore"])),
         "event_time": declared["event_time"] | {"lateness": f"{draw(st.integers(0, 3))}s", "idle": None},
@@ -238,6 +242,7 @@ class _World:
         second: the streams that join the results of the first stage.
         second_key: the key of the second join, with types.
         goes_on: whether there is a second stage.
+        ends: whether every stream can promise its key. Else few groups would ever be final.
     """
 
     first: tuple[str, ...]
@@ -245,6 +250,7 @@ class _World:
     second: tuple[str, ...]
     second_key: Mapping[str, str]
     goes_on: bool
+    ends: bool
 
 
 @st.composite
@@ -258,7 +264,8 @@ def _worlds(draw: st.DrawFn) -> _World:
     second = draw(st.sampled_from([0, 1, 1, min(2, count - 2)])) if count > 2 else 0
     goes_on = second > 0 or (count > 1 and draw(st.integers(0, 7)) == 0)
     streams = STREAMS[:count]
-    return _World(streams[: count - second], key, streams[count - second :], second_key, goes_on)
+    ends = draw(st.sampled_from([True, True, False]))
+    return _World(streams[: count - second], key, streams[count - second :], second_key, goes_on, ends)
 
 
 @st.composite
@@ -267,7 +274,9 @@ def _streams(draw: st.DrawFn, world: _World) -> Document:
     owning = draw(st.sampled_from(world.first)) if world.goes_on else ""
     kinds = dict.fromkeys(world.first, world.key) | dict.fromkeys(world.second, world.second_key)
     return {
-        name: draw(_stream(name, key, {OWNER: world.second_key[OWNER]} if owns else {}, idle=idle))
+        name: draw(
+            _stream(name, key, {OWNER: world.second_key[OWNER]} if owns else {}, idle=idle, ends=world.ends)
+        )
         for name, key in kinds.items()
         for owns in (name == owning and OWNER in world.second_key,)
     }
@@ -275,16 +284,16 @@ def _streams(draw: st.DrawFn, world: _World) -> Document:
 
 @st.composite
 def _stream(
-    draw: st.DrawFn, name: str, key: Mapping[str, str], owner: Mapping[str, str], *, idle: bool
+    draw: st.DrawFn, name: str, key: Mapping[str, str], owner: Mapping[str, str], *, idle: bool, ends: bool
 ) -> Document:
     others = draw(st.lists(st.sampled_from(list(OWN)[1:]), max_size=3, unique=True))
     columns = {**key, **owner, "seller_id": "long", **{each: OWN[each][0] for each in others}}
     columns |= {TIME: "timestamp"}
     declared: Document = {"topic": f"of.{name}"}
-    promised: list[str] = [*key] if draw(st.integers(0, 3)) else []
+    promised: list[str] = [*key, *owner] if ends else [*key] if draw(st.integers(0, 3)) else []
     able = ["seller_id", "seller_id", TIME, *others, *[*owner] * 4]
     wider = draw(st.lists(st.sampled_from(able), max_size=2, unique=True))
-    promised += wider if draw(st.booleans()) else []
+    promised += [column for column in wider if column not in promised] if draw(st.booleans()) else []
     declared["punctuated_on"] = draw(st.permutations(promised))
     declared["punctuation_scope"] = draw(st.sampled_from(["partition", "partition", "topic"]))
     if len(key) == 1 and (direction := draw(st.sampled_from([None, None, None, "ascending", "descending"]))):
