@@ -142,19 +142,34 @@ def pin(checkpoint: Path, settings: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: settings differ; the text names them with both values.
     """
-    file = checkpoint / "endmark" / "settings.json"
-    pinned = json.loads(file.read_text()) if file.exists() else settings
-    tables, known = settings["tables"], pinned["tables"]
-    stored = {**pinned, "tables": {**tables, **known}}
-    compared = {**settings, "tables": {**known, **tables}}
-    changes = [change for name, now in compared.items() for change in _changes(name, stored.get(name), now)]
-    if changes:
+    pinned = pinned_settings(checkpoint) or settings
+    if changes := changed(pinned, settings):
         raise ConfigError(
             f"checkpoint {checkpoint} was made with other settings: {', '.join(changes)}; "
-            "go back to them, or start with a new checkpoint and an empty warehouse"
+            "go back to them, or begin a new checkpoint by `endmark migrate FILE`, which says what it costs"
         )
+    stored = {**pinned, "tables": {**settings["tables"], **pinned["tables"]}}
+    file = checkpoint / "endmark" / "settings.json"
     if not file.exists() or stored != pinned:
         _keep(file, json.dumps(stored, indent=2, sort_keys=True))
+
+
+def pinned_settings(checkpoint: Path) -> dict[str, Any] | None:
+    """Return the settings that a checkpoint was made with; `None` if no job has made one there."""
+    file = checkpoint / "endmark" / "settings.json"
+    return json.loads(file.read_text()) if file.exists() else None
+
+
+def changed(pinned: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
+    """Describe each setting that a checkpoint cannot take, with its name, its old and its new value.
+
+    Args:
+        pinned: the settings of the checkpoint.
+        settings: the settings of the present pipeline file. Tables that only one of both has do not count.
+    """
+    stored = {**pinned, "tables": {**settings["tables"], **pinned["tables"]}}
+    compared = {**settings, "tables": {**pinned["tables"], **settings["tables"]}}
+    return [change for name, now in compared.items() for change in _changes(name, stored.get(name), now)]
 
 
 def _changes(name: str, was: Any, now: Any) -> list[str]:

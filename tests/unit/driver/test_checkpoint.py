@@ -104,8 +104,8 @@ def test_changed_settings_are_named(tmp_path: Path, change: dict[str, Any], buck
             pin(tmp_path, settings(changed, buckets=buckets))
 
     assert str(refused.value) == (
-        f"checkpoint {tmp_path} was made with other settings: {said}; go back to them, or start with a new "
-        "checkpoint and an empty warehouse"
+        f"checkpoint {tmp_path} was made with other settings: {said}; go back to them, or begin a new "
+        "checkpoint by `endmark migrate FILE`, which says what it costs"
     )
 
 
