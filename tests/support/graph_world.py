@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from endmark.domain import Domain
+from endmark.engine.streams import check_conditions
 from endmark.errors import ConfigError
 from endmark.operators.lookup.strategies import STRATEGIES
 from endmark.operators.stream_join.presets import PRESETS, Preset
@@ -206,10 +207,13 @@ def with_published_rows(pipeline: Pipeline) -> Pipeline:
 
 
 def valid(document: Document) -> Pipeline | None:
+    """The pipeline of a document; `None` if `validate` refuses it."""
     try:
-        return Pipeline.model_validate(document)
+        pipeline = Pipeline.model_validate(document)
+        check_conditions(pipeline)
     except (ValidationError, ConfigError):
         return None
+    return pipeline
 
 
 def _if_valid(document: Document, changes: Mapping[str, Document]) -> Document:

@@ -15,6 +15,7 @@ from support.verify_world import Record, instant
 
 ONE_EACH = dict.fromkeys((f"all.{name}" for name in NAMES), 1)
 PROMISED = {"orders": ["order_id", "customer_id"], "payments": ["order_id"], "tickets": ["customer_id"]}
+ANYTHING: dict[str, Any] = {"between": {}}
 # Order 1 of customer 7 is paid twice, order 2 of customer 8 once.
 PAID = [
     row("orders", 1, order_id=1, customer_id=7),
@@ -37,12 +38,22 @@ def heartbeat(name: str, seconds: float) -> Record:
     return told(name, at={"between": {"to": instant(seconds)}})
 
 
-def results(pipeline: Pipeline, records: list[Record], *columns: str) -> list[tuple[Any, ...]]:
-    """The expected results, by the offsets of their records, or by other columns."""
+def results(
+    pipeline: Pipeline, records: list[Record], *columns: str, announced: tuple[Any, ...] = ()
+) -> list[tuple[Any, ...]]:
+    """The expected results, by the offsets of their records, or by other columns.
+
+    Args:
+        pipeline: the pipeline.
+        records: what its topics have.
+        columns: the columns of the results to return.
+        announced: the patterns of the punctuations that the second join is to announce.
+    """
     shown = columns or [f"{name}_kafka_offset" for name in NAMES]
     with recomputed(pipeline, records, None, ONE_EACH) as session:
         found = session.run("SELECT $columns FROM expected_results", columns=", ".join(shown))
-        assert session.count("expected_punctuations") == 0
+        punctuations = session.run("FROM expected_punctuations")
+    assert [json.loads(each["punctuation"]) for each in punctuations] == list(announced)
     return sorted((tuple(each.values()) for each in found), key=str)
 
 
@@ -68,7 +79,8 @@ def test_rows_of_the_first_join_are_never_late() -> None:
 def test_a_null_in_the_second_key_is_in_no_result(kind: str) -> None:
     pipeline = two_stages(nullable=True, served={"type": kind}, promised={"tickets": ["customer_id"]})
     records = [row("orders", 1, order_id=1, customer_id=None), row("payments", 1, order_id=1)]
-    assert results(pipeline, [*records, told("tickets", customer_id={"anything": True})]) == []
+    ended = told("tickets", customer_id={"anything": True})
+    assert results(pipeline, [*records, ended], announced=({"tickets_customer_id": ANYTHING},)) == []
 
 
 @pytest.mark.parametrize(("first", "found"), [("inner", []), ("left", [(1, None, 0)]), ("semi", [(0, 0)])])
@@ -101,18 +113,19 @@ def test_a_pattern_of_the_first_join_closes_a_second_key() -> None:
 def test_the_end_of_a_stream_with_a_row_in_each_result_closes_all_second_keys() -> None:
     pipeline = two_stages(served={"type": "right"}, promised=PROMISED)
     ended = told("payments", order_id={"anything": True})
-    assert results(pipeline, [*ALONE, ended]) == [(None, None, 0)]
+    announced = ({"orders_customer_id": ANYTHING},)
+    assert results(pipeline, [*ALONE, ended], announced=announced) == [(None, None, 0)]
     left = two_stages(paid={"type": "left"}, served={"type": "right"}, promised=PROMISED)
-    assert results(left, [*ALONE, ended]) == []
+    assert results(left, [*ALONE, ended], announced=({"payments_order_id": ANYTHING},)) == []
 
 
 def test_a_pattern_on_the_first_key_is_one_on_equal_columns() -> None:
     """Payments promise orders that they have no rows of; so the first join has none, either."""
     pipeline = two_stages(on=["order_id"], served={"type": "right"}, promised=PROMISED | {"tickets": []})
     below = told("payments", order_id={"between": {"to": 5}})
-    assert results(pipeline, [*(row("tickets", 1, order_id=number) for number in (5, 6)), below]) == [
-        (None, None, 0)
-    ]
+    records = [*(row("tickets", 1, order_id=number) for number in (5, 6)), below]
+    announced = ({"orders_order_id": {"between": {"to": 5}}},)
+    assert results(pipeline, records, announced=announced) == [(None, None, 0)]
 
 
 @pytest.mark.parametrize(("reached", "found"), [(3.999999, []), (4, [(None, None, 0)])])
@@ -169,12 +182,12 @@ def test_rows_of_the_first_join_are_looked_up() -> None:
 
 
 @pytest.mark.parametrize("by", [["customer_id"], ["orders.order_id"]])
-def test_groups_stay_open(by: list[str]) -> None:
+def test_groups_of_the_second_join_are_final_once_all_streams_have_ended(by: list[str]) -> None:
     pipeline = two_stages(by=by, promised=PROMISED)
     records = [*PAID, row("tickets", 1, customer_id=7)]
     records += [told(name, **{PROMISED[name][0]: {"anything": True}}) for name in NAMES]
     with recomputed(pipeline, records, None, ONE_EACH) as session:
         found = session.run("FROM expected_running")
     assert [(next(iter(each.values())), each["n"], each["final"]) for each in found] == [
-        (7 if by == ["customer_id"] else 1, 2, False)
+        (7 if by == ["customer_id"] else 1, 2, True)
     ]
