@@ -23,7 +23,7 @@ name: shop
 streams:
   payments:
     topic: {TOPIC}
-    columns: {{order_id: long, cents: long, paid_at: timestamp}}
+    columns: {{order_id: long, cents: long, method: string, paid_at: timestamp}}
     event_time: {{column: paid_at}}
     punctuated_on: order_id
 steps:
@@ -35,31 +35,38 @@ tables:
 COLUMNS = re.compile(r"^    columns: .*$", re.MULTILINE)
 
 
-def publish(bootstrap: str) -> None:
-    """Send 51 payments of 40 orders, and close 30 of them. One payment has a note."""
-    create_topics(bootstrap, {TOPIC: 1})
+def payment(order: int, second: int, **more: str) -> dict[str, object]:
+    return {"order_id": order, "cents": 150, "paid_at": f"2026-01-31T12:00:{second:02}Z", **more}
+
+
+def payments() -> list[dict[str, object]]:
+    """Return 51 payments of 40 orders, of which one has a note, and punctuations that close 30 orders."""
+    noted = payment(10, 50, method="card", note="thanks")
+    closed: list[dict[str, object]] = [
+        {"$punctuation": {"order_id": {"equals": number}}} for number in range(30)
+    ]
+    return [*(payment(number % 40, number, method="card") for number in range(50)), noted, *closed]
+
+
+def publish(bootstrap: str, *records: dict[str, object]) -> None:
     producer = KafkaProducer(bootstrap_servers=bootstrap)
-    records: list[dict[str, object]] = []
-    for number in range(51):
-        row = {"order_id": number % 40, "cents": 150, "paid_at": f"2026-01-31T12:00:{number:02}Z"}
-        records.append(row | ({"note": "cash"} if number == 50 else {}))
-    records += [{"$punctuation": {"order_id": {"equals": number}}} for number in range(30)]
     for record in records:
         producer.send(TOPIC, json.dumps(record).encode())
     producer.flush()
     producer.close()
 
 
-def test_a_new_column(broker: Broker, jars: list[Path], tmp_path: Path) -> None:
-    """A job refuses it and says what to do. The plan is the page's. The new tables have each record once, and
-    the old ones are kept."""
+def test_columns_change(broker: Broker, jars: list[Path], tmp_path: Path) -> None:
+    """One becomes optional while an order is open. A job refuses a new one and says what to do. The plan is
+    the page's. The new tables have each record once, and the old ones are kept."""
     assert jars
     section = PAGE.read_text().split("## Begin a new checkpoint\n")[1].split("\n## ")[0]
     blocks = re.findall(r"^```(yaml|sh|text)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     (_, line), (_, ask), (_, told), (_, change) = blocks
     file, home = tmp_path / "shop.yaml", tmp_path / "var" / "shop"
     file.write_text(SHOP)
-    publish(broker.bootstrap)
+    create_topics(broker.bootstrap, {TOPIC: 1})
+    publish(broker.bootstrap, *payments())
 
     def shell(commands: str, code: int = 0) -> str:
         bin_directory = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -76,6 +83,9 @@ def test_a_new_column(broker: Broker, jars: list[Path], tmp_path: Path) -> None:
         return ended.stdout if code == 0 else ended.stderr
 
     shell("endmark run shop.yaml --available-now")
+    file.write_text(SHOP.replace("method: string", 'method: "string?"'))
+    publish(broker.bootstrap, payment(40, 51))
+    shell("endmark run shop.yaml --available-now && endmark verify shop.yaml")
     file.write_text(COLUMNS.sub(line.rstrip("\n"), SHOP))
     refused = shell("endmark run shop.yaml --available-now", code=2)
     assert 'streams.payments.columns.note was left out, is "string?"; go back to them, or' in refused
@@ -92,13 +102,13 @@ def test_a_new_column(broker: Broker, jars: list[Path], tmp_path: Path) -> None:
         {name: rows(directory / name) for name in ("payments", "groups", "dead_letters")}
         for directory in (aside, home / "warehouse")
     )
-    assert [(len(old[name]), len(new[name])) for name in old] == [(50, 51), (30, 30), (1, 0)]
-    assert {row["payments_note"] for row in new["payments"]} == {None, "cash"}
+    assert [(len(old[name]), len(new[name])) for name in old] == [(51, 52), (30, 30), (1, 0)]
+    assert {row["payments_note"] for row in new["payments"]} == {None, "thanks"}
 
     first = {TopicPartition(TOPIC, 0): 7}
     KafkaAdminClient(bootstrap_servers=broker.bootstrap).delete_records(first)
     lacking = (
-        f"{TOPIC}: 74 records; 7 before them are gone (partition 0 begins at offset 7, the job began at 0)"
+        f"{TOPIC}: 75 records; 7 before them are gone (partition 0 begins at offset 7, the job began at 0)"
     )
     assert f"  {lacking}\n" in shell(ask)
     assert f"the new tables would lack rows of {lacking}" in shell("endmark migrate shop.yaml --yes", code=2)

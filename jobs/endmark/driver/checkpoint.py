@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from endmark.control.changes import PINNED, rule_of
+from endmark.driver.optional_columns import optional_columns
 from endmark.errors import ConfigError, MissingPartError
 
 if TYPE_CHECKING:
@@ -134,23 +135,32 @@ def _is_pinned(path: tuple[str, ...], value: Any) -> bool:
     return bool(value and isinstance(value, dict)) or rule_of(path).change in PINNED
 
 
-def pin(checkpoint: Path, settings: Mapping[str, Any]) -> None:
+def pin(checkpoint: Path, settings: Mapping[str, Any], warehouse: Path) -> None:
     """Store the settings of a new checkpoint; refuse other settings for a checkpoint that exists.
 
-    Tables may come and go. But the checkpoint keeps the settings of each table that it ever had.
+    Tables may come and go. But the checkpoint keeps the settings of each table that it ever had. Columns may
+    become optional if that changes nothing of what the checkpoint has done.
+
+    Args:
+        checkpoint: the directory of the checkpoint, which is locked.
+        settings: the settings of the present file.
+        warehouse: the directory of the tables.
 
     Raises:
         ConfigError: settings differ; the text names them with both values.
     """
-    pinned = pinned_settings(checkpoint) or settings
+    before = pinned_settings(checkpoint) or settings
+    optional = optional_columns(before, settings, checkpoint, warehouse)
+    pinned = optional.applied(before)
     if changes := changed(pinned, settings):
         raise ConfigError(
-            f"checkpoint {checkpoint} was made with other settings: {', '.join(changes)}; "
+            f"checkpoint {checkpoint} was made with other settings: "
+            f"{'; '.join([', '.join(changes), *optional.refusals])}; "
             "go back to them, or begin a new checkpoint by `endmark migrate FILE`, which says what it costs"
         )
     stored = {**pinned, "tables": {**settings["tables"], **pinned["tables"]}}
     file = checkpoint / "endmark" / "settings.json"
-    if not file.exists() or stored != pinned:
+    if not file.exists() or stored != before:
         _keep(file, json.dumps(stored, indent=2, sort_keys=True))
 
 

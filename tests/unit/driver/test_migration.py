@@ -38,7 +38,7 @@ def app_id(tmp_path: Path) -> Iterator[str]:
     """A locked checkpoint of three batches, with its tables."""
     checkpoint = tmp_path / "checkpoint"
     with claimed(checkpoint) as app_id:
-        pin(checkpoint, settings(SPEC, buckets=2))
+        pin(checkpoint, settings(SPEC, buckets=2), tmp_path / "warehouse")
         prepare(by_name(SPEC, tmp_path), app_id, checkpoint)
         (checkpoint / "spark" / "commits").mkdir(parents=True)
         (checkpoint / "spark" / "commits" / "2").touch()
@@ -128,7 +128,7 @@ def test_what_is_old_is_kept(tmp_path: Path, app_id: str) -> None:
     assert [entry.name for entry in checkpoint.iterdir()] == [aside]
     with claimed(checkpoint) as new:
         assert new != app_id
-        pin(checkpoint, settings(CHANGED, buckets=2))
+        pin(checkpoint, settings(CHANGED, buckets=2), tmp_path / "warehouse")
         prepare(by_name(CHANGED, tmp_path), new, checkpoint)
 
 
@@ -151,7 +151,7 @@ def test_a_crash_half_way_is_gone_on_with(
         with pytest.raises(KeyboardInterrupt):
             planned(tmp_path, app_id).put_aside()
     with pytest.raises(ConfigError, match="was made with other settings"):
-        pin(checkpoint, settings(CHANGED, buckets=2))
+        pin(checkpoint, settings(CHANGED, buckets=2), tmp_path / "warehouse")
     with pytest.raises(ConfigError, match="is missing, but checkpoint"):
         prepare(by_name(SPEC, tmp_path), app_id, checkpoint)
 
