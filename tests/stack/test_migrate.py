@@ -113,6 +113,9 @@ def test_columns_change(broker: Broker, jars: list[Path], tmp_path: Path) -> Non
     assert f"  {lacking}\n" in shell(ask)
     assert f"the new tables would lack rows of {lacking}" in shell("endmark migrate shop.yaml --yes", code=2)
     assert rows(home / "warehouse" / "payments") == new["payments"]
+    found = json.loads(shell("endmark migrate shop.yaml --yes --accept-loss --json"))
+    assert (found["done"], found["topics"][1]["gaps"][0]["available"]) == (True, 7)
+    assert rows(home / "warehouse" / found["aside"] / "payments") == new["payments"]
 
 
 def without_ids(text: str) -> str:

@@ -151,7 +151,7 @@ class Migration:
         """
         # Directories beside them could be on another file system, since each of them may be a volume.
         tables, old = self.warehouse / self.aside, self.checkpoint / self.aside
-        tables.mkdir(exist_ok=True)
+        tables.mkdir(parents=True, exist_ok=True)
         for table in self.tables:
             (self.warehouse / table.name).rename(tables / table.name)
         old.mkdir(exist_ok=True)

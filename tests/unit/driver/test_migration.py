@@ -161,6 +161,17 @@ def test_a_crash_half_way_is_gone_on_with(
     assert not (checkpoint / "endmark").exists()
 
 
+def test_a_job_that_never_got_to_its_tables(tmp_path: Path) -> None:
+    """Its checkpoint is put aside all the same."""
+    checkpoint = tmp_path / "checkpoint"
+    with claimed(checkpoint) as app_id:
+        pin(checkpoint, settings(SPEC, buckets=2), tmp_path / "warehouse")
+        found = planned(tmp_path, app_id)
+        found.put_aside()
+    assert (found.batches, found.tables) == (0, ())
+    assert [entry.name for entry in checkpoint.iterdir()] == [found.aside]
+
+
 def test_another_warehouse_is_refused(tmp_path: Path, app_id: str) -> None:
     """The old tables would stay where they are, and nobody would know."""
     with pytest.raises(ConfigError, match=r"typo has no table of checkpoint .* --warehouse"):
