@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -96,6 +97,13 @@ class Pipeline(Model):
         require_sound(self)
         return self
 
+    def __copy__(self) -> Self:
+        """Return a copy whose fields may differ, so it has nothing that was computed from them."""
+        copied = super().__copy__()
+        for name in copied.__dict__.keys() - type(self).model_fields.keys():
+            del copied.__dict__[name]
+        return copied
+
     def role_of(self, name: str, table: Table) -> str:
         """Return the kind of a table's rows: `results`, `groups`, `running`, or that of a step's rows."""
         source, flow = table.source or name, self.flow
@@ -137,12 +145,12 @@ class Pipeline(Model):
         found |= {role: [name for name, _ in self._behind(step_of(role))] for role in self.step_roles}
         return {role: found[role] for role in self.laid_out}
 
-    @property
+    @cached_property
     def flow(self) -> Flow:
         """The order of the steps."""
         return flow_of(self.streams, self.steps)
 
-    @property
+    @cached_property
     def stages(self) -> tuple[Stage, ...]:
         """The stages with a join or lookups, in order. The last one makes the results."""
         found: list[Stage] = []
@@ -155,7 +163,7 @@ class Pipeline(Model):
         """The stage that makes the results."""
         return self.stages[-1]
 
-    @property
+    @cached_property
     def inputs(self) -> dict[str, Stream]:
         """The streams by name, and each union as the stream that its members make."""
         return self.streams | {

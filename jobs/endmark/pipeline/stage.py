@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import dropwhile
 from typing import TYPE_CHECKING
 
@@ -302,7 +303,7 @@ class Stage:
         relations in the order of lookups, then the record's coordinates. A derived stream has its own ones
         before those of its relations.
         """
-        return list(self._way(given, self.steps.paths[given]).columns)
+        return list(self._ways[given].columns)
 
     def columns_behind(self, name: str) -> list[tuple[str, ColumnType]]:
         """Return the columns of rows of a stream, or of a step on its way, in the order of `columns_of`."""
@@ -317,7 +318,7 @@ class Stage:
         Raises:
             ConfigError: one of them is wrong.
         """
-        return {step.name: step for step in self._way(given, self.steps.paths[given]).steps}
+        return {step.name: step for step in self._ways[given].steps}
 
     def origins_behind(
         self, given: str, way: Sequence[str] | None = None
@@ -328,8 +329,13 @@ class Stage:
             given: the input.
             way: the steps that the rows have gone through; `None` for all of the input's.
         """
-        origins = self._way(given, self.steps.paths[given] if way is None else way).origins
+        origins = (self._ways[given] if way is None else self._way(given, way)).origins
         return {origin: dict(columns) for origin, columns in origins.items()}
+
+    @cached_property
+    def _ways(self) -> Mapping[str, SteppedResults]:
+        """The rows of each input behind all of its steps."""
+        return {given: self._way(given, way) for given, way in self.steps.paths.items()}
 
     def _way(self, given: str, way: Sequence[str]) -> SteppedResults:
         """Return the columns of an input's rows behind steps, and those of these that are behind a lookup."""
@@ -384,7 +390,7 @@ class Stage:
         """The columns that row steps behind the join derive and keep. They come from the join."""
         return dict(self._stepped.origins.get(str(self.steps.join), {})) if self.steps.behind else {}
 
-    @property
+    @cached_property
     def _stepped(self) -> SteppedResults:
         steps = ((name, self.pipeline.steps[name]) for name in self.steps.behind)
         rows = {name: step for name, step in steps if isinstance(step, RowStep)}
