@@ -73,5 +73,5 @@ def require_refused(warehouse: Warehouse) -> None:
         message = json.loads(str(refused.value).splitlines()[-1])["error"]
         assert "was made with other settings: " in message
         assert said in message
-        assert "go back to them, or start with a new checkpoint and an empty warehouse" in message
+        assert "begin a new checkpoint by `endmark migrate FILE`, which says what it costs" in message
     warehouse.pipeline.write_text(text)

@@ -19,7 +19,7 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
-from endmark.cli import broker, classes, dead_letters, feed, init, knobs, maintain, ops, why
+from endmark.cli import broker, classes, dead_letters, feed, init, knobs, maintain, migrate, ops, why
 from endmark.cli.options import (
     BROKER,
     OPS_URL,
@@ -88,6 +88,7 @@ app.command()(feed.feed_example)
 app.command()(feed.feed_workload)
 app.command()(ops.ops)
 app.command()(maintain.maintain)
+app.command()(migrate.migrate)
 app.command()(ops.status)
 app.command()(why.why)
 app.command()(classes.record_classes)

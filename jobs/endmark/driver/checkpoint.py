@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from endmark.control.changes import PINNED, rule_of
+from endmark.driver.optional_columns import optional_columns
 from endmark.errors import ConfigError, MissingPartError
 
 if TYPE_CHECKING:
@@ -134,27 +135,51 @@ def _is_pinned(path: tuple[str, ...], value: Any) -> bool:
     return bool(value and isinstance(value, dict)) or rule_of(path).change in PINNED
 
 
-def pin(checkpoint: Path, settings: Mapping[str, Any]) -> None:
+def pin(checkpoint: Path, settings: Mapping[str, Any], warehouse: Path) -> None:
     """Store the settings of a new checkpoint; refuse other settings for a checkpoint that exists.
 
-    Tables may come and go. But the checkpoint keeps the settings of each table that it ever had.
+    Tables may come and go. But the checkpoint keeps the settings of each table that it ever had. Columns may
+    become optional if that changes nothing of what the checkpoint has done.
+
+    Args:
+        checkpoint: the directory of the checkpoint, which is locked.
+        settings: the settings of the present file.
+        warehouse: the directory of the tables.
 
     Raises:
         ConfigError: settings differ; the text names them with both values.
     """
-    file = checkpoint / "endmark" / "settings.json"
-    pinned = json.loads(file.read_text()) if file.exists() else settings
-    tables, known = settings["tables"], pinned["tables"]
-    stored = {**pinned, "tables": {**tables, **known}}
-    compared = {**settings, "tables": {**known, **tables}}
-    changes = [change for name, now in compared.items() for change in _changes(name, stored.get(name), now)]
-    if changes:
+    before = pinned_settings(checkpoint) or settings
+    optional = optional_columns(before, settings, checkpoint, warehouse)
+    pinned = optional.applied(before)
+    if changes := changed(pinned, settings):
         raise ConfigError(
-            f"checkpoint {checkpoint} was made with other settings: {', '.join(changes)}; "
-            "go back to them, or start with a new checkpoint and an empty warehouse"
+            f"checkpoint {checkpoint} was made with other settings: "
+            f"{'; '.join([', '.join(changes), *optional.refusals])}; "
+            "go back to them, or begin a new checkpoint by `endmark migrate FILE`, which says what it costs"
         )
-    if not file.exists() or stored != pinned:
+    stored = {**pinned, "tables": {**settings["tables"], **pinned["tables"]}}
+    file = checkpoint / "endmark" / "settings.json"
+    if not file.exists() or stored != before:
         _keep(file, json.dumps(stored, indent=2, sort_keys=True))
+
+
+def pinned_settings(checkpoint: Path) -> dict[str, Any] | None:
+    """Return the settings that a checkpoint was made with; `None` if no job has made one there."""
+    file = checkpoint / "endmark" / "settings.json"
+    return json.loads(file.read_text()) if file.exists() else None
+
+
+def changed(pinned: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
+    """Describe each setting that a checkpoint cannot take, with its name, its old and its new value.
+
+    Args:
+        pinned: the settings of the checkpoint.
+        settings: the settings of the present pipeline file. Tables that only one of both has do not count.
+    """
+    stored = {**pinned, "tables": {**settings["tables"], **pinned["tables"]}}
+    compared = {**settings, "tables": {**pinned["tables"], **settings["tables"]}}
+    return [change for name, now in compared.items() for change in _changes(name, stored.get(name), now)]
 
 
 def _changes(name: str, was: Any, now: Any) -> list[str]:

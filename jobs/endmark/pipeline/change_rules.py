@@ -32,9 +32,7 @@ class Change(StrEnum):
             case Change.RESTART:
                 return "change the file, and start the job again"
             case Change.NEW_CHECKPOINT:
-                return (
-                    "stop the job, change the file, and start it with a new checkpoint and an empty warehouse"
-                )
+                return "stop the job, change the file, and begin a new checkpoint by `endmark migrate FILE`"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -140,7 +140,13 @@ class Stream(Model):
     max_record: Pinned[Annotated[Size, Field(le=1_000_000)]] = 65_536
     quarantine: AtRestart[Quarantine | Literal["off"]] = Quarantine()
     updates: Pinned[Literal["dead_letter", "rows"]] = "dead_letter"
-    columns: Pinned[Columns]
+    columns: Annotated[
+        Columns,
+        ChangeRule(
+            change=Change.NEW_CHECKPOINT,
+            remark="a column that no step names may become optional (`?`) at a restart",
+        ),
+    ]
     extra: Pinned[Literal["dead_letter", "ignore"]] = "dead_letter"
     event_time: Pinned[EventTime]
     punctuated_on: Pinned[AnyNames] = ()

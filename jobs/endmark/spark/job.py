@@ -74,7 +74,8 @@ def run_job(
     stop.check()
     with checkpoint.claimed(options.checkpoint) as app_id:
         published = output_topics(pipeline, options.bootstrap, app_id)
-        checkpoint.pin(options.checkpoint, checkpoint.settings(pipeline, options.buckets))
+        settings = checkpoint.settings(pipeline, options.buckets)
+        checkpoint.pin(options.checkpoint, settings, options.warehouse)
         tables = targets(pipeline, options.warehouse.resolve())
         by_name = {table.path.name: table for table in tables}
         batch = checkpoint.next_batch(options.checkpoint)

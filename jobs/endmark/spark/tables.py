@@ -215,8 +215,8 @@ def _require_whole(path: Path, known: KnownTable | None, batch: int) -> None:
     if known is not None and known.stopped is not None and known.stopped < batch:
         raise ConfigError(
             f"table {path} was taken out of the pipeline file and lacks the rows since batch "
-            f"{known.stopped}; give the table another name, or start with a new checkpoint and an "
-            "empty warehouse"
+            f"{known.stopped}; give the table another name, or begin a new checkpoint by "
+            "`endmark migrate FILE`"
         )
 
 

@@ -98,14 +98,14 @@ def test_changed_settings_are_named(tmp_path: Path, change: dict[str, Any], buck
     """State built with other settings is not gone on with; the message says which differ, and what to do."""
     changed = SPEC.model_copy(update=change)
     with claimed(tmp_path):
-        pin(tmp_path, settings(SPEC, buckets=2))
-        pin(tmp_path, settings(SPEC, buckets=2))
+        pin(tmp_path, settings(SPEC, buckets=2), tmp_path)
+        pin(tmp_path, settings(SPEC, buckets=2), tmp_path)
         with pytest.raises(ConfigError) as refused:
-            pin(tmp_path, settings(changed, buckets=buckets))
+            pin(tmp_path, settings(changed, buckets=buckets), tmp_path)
 
     assert str(refused.value) == (
-        f"checkpoint {tmp_path} was made with other settings: {said}; go back to them, or start with a new "
-        "checkpoint and an empty warehouse"
+        f"checkpoint {tmp_path} was made with other settings: {said}; go back to them, or begin a new "
+        "checkpoint by `endmark migrate FILE`, which says what it costs"
     )
 
 
@@ -115,7 +115,7 @@ def test_parking_may_change_but_for_its_end(tmp_path: Path) -> None:
 
     def pinned(then: Fate, attempts: int) -> None:
         changed = with_step(SPEC, "known", miss=parking(then, attempts))
-        pin(tmp_path, settings(changed, buckets=2))
+        pin(tmp_path, settings(changed, buckets=2), tmp_path)
 
     with claimed(tmp_path):
         pinned("nulls", 2)
@@ -127,8 +127,8 @@ def test_parking_may_change_but_for_its_end(tmp_path: Path) -> None:
 def test_knobs_of_the_join_may_change(tmp_path: Path) -> None:
     changed = with_step(SPEC, "matched", purge_every=3, memory=1000)
     with claimed(tmp_path):
-        pin(tmp_path, settings(SPEC, buckets=2))
-        pin(tmp_path, settings(changed, buckets=2))
+        pin(tmp_path, settings(SPEC, buckets=2), tmp_path)
+        pin(tmp_path, settings(changed, buckets=2), tmp_path)
 
 
 def with_tables(*names: str, **others: Any) -> dict[str, Any]:
@@ -140,13 +140,13 @@ def test_tables_come_and_go_but_do_not_change(tmp_path: Path) -> None:
     """The checkpoint remembers those that it has had."""
     changed = SPEC.tables["groups"].model_copy(update={"mode": "changes"})
     with claimed(tmp_path):
-        pin(tmp_path, with_tables("results"))
-        pin(tmp_path, with_tables("results", "groups"))
-        pin(tmp_path, with_tables("groups"))
+        pin(tmp_path, with_tables("results"), tmp_path)
+        pin(tmp_path, with_tables("results", "groups"), tmp_path)
+        pin(tmp_path, with_tables("groups"), tmp_path)
         for names in (("results",), ()):
             with pytest.raises(ConfigError, match=r'tables\.groups\.mode was "append", is "changes"'):
-                pin(tmp_path, with_tables(*names, groups=changed))
-        pin(tmp_path, with_tables("results", "groups"))
+                pin(tmp_path, with_tables(*names, groups=changed), tmp_path)
+        pin(tmp_path, with_tables("results", "groups"), tmp_path)
 
 
 def test_the_next_batch_is_the_first_that_is_not_committed(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_members_of_a_union_are_pinned(tmp_path: Path, members: list[str], said:
     )
 
     with claimed(tmp_path):
-        pin(tmp_path, settings(pipeline(), 2))
+        pin(tmp_path, settings(pipeline(), 2), tmp_path)
         with pytest.raises(ConfigError) as caught:
-            pin(tmp_path, settings(Pipeline.model_validate(changed), 2))
+            pin(tmp_path, settings(Pipeline.model_validate(changed), 2), tmp_path)
     assert said in str(caught.value)

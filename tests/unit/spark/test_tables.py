@@ -111,9 +111,7 @@ def test_a_table_that_was_away_does_not_come_back(tmp_path: Path, checkpoint: Pa
     stop_others(checkpoint, ["a"], 5)
     stop_others(checkpoint, ["a"], 6)
 
-    with pytest.raises(
-        ConfigError, match=r"b was taken out of the pipeline file and lacks the rows since batch 5"
-    ):
+    with pytest.raises(ConfigError, match=r"b was taken out .* since batch 5; .* `endmark migrate FILE`$"):
         prepare(tables_in(tmp_path, "a", "b"), "one", checkpoint, 6)
     prepare(tables_in(tmp_path, "a"), "one", checkpoint, 6)
 

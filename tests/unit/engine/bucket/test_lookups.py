@@ -249,9 +249,9 @@ def test_a_checkpoint_is_of_its_lookups(tmp_path: Path) -> None:
     one, two = make_pipeline(), make_pipeline(others=RANKS)
 
     with claimed(tmp_path):
-        pin(tmp_path, settings(one, buckets=2))
+        pin(tmp_path, settings(one, buckets=2), tmp_path)
         with pytest.raises(ConfigError, match=r"steps\.of_ranks was left out, is .*ranks"):
-            pin(tmp_path, settings(two, buckets=2))
+            pin(tmp_path, settings(two, buckets=2), tmp_path)
 
 
 def test_verify_reads_every_relation(tmp_path: Path) -> None:

@@ -178,9 +178,9 @@ def test_a_checkpoint_keeps_its_preset(tmp_path: Path) -> None:
     """State that one preset left behind would never be freed by the rules of another."""
     assert settings(preset_of("auto"), buckets=2)["steps"]["matched"]["preset"] == "auto"
     with claimed(tmp_path):
-        pin(tmp_path, settings(preset_of("pjoin"), buckets=2))
+        pin(tmp_path, settings(preset_of("pjoin"), buckets=2), tmp_path)
         with pytest.raises(
             ConfigError,
             match=r'other settings: steps\.matched\.preset was "pjoin", is "mjoin"; go back to them, or',
         ):
-            pin(tmp_path, settings(preset_of("mjoin"), buckets=2))
+            pin(tmp_path, settings(preset_of("mjoin"), buckets=2), tmp_path)

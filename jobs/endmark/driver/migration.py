@@ -1,0 +1,295 @@
+"""A new checkpoint for a change that the old one cannot take: what it costs, and what becomes of the old one.
+
+The next job finds neither checkpoint nor tables, so it reads Kafka from its first records and writes all
+tables anew. The new checkpoint has an app id of its own, so Delta does not take its batches for old ones.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from deltalake import DeltaTable
+
+from endmark.driver import checkpoint as checkpoints
+from endmark.driver.optional_columns import optional_columns
+from endmark.errors import ConfigError
+from endmark.verify.consume import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from endmark.pipeline import Pipeline
+    from endmark.verify.consume import Range
+
+
+@dataclass(frozen=True)
+class Gap:
+    """The records of one partition that the old checkpoint has read and Kafka does not hold any more.
+
+    Args:
+        partition: the number of the partition.
+        needed: the first offset that the old checkpoint has read.
+        available: the first offset that Kafka holds.
+    """
+
+    partition: int
+    needed: int
+    available: int
+
+
+@dataclass(frozen=True)
+class TopicReplay:
+    """The reading of one topic from its first record on.
+
+    Args:
+        topic: the name of the topic.
+        records: the number of offsets that Kafka holds.
+        gaps: the partitions whose first records are gone.
+    """
+
+    topic: str
+    records: int
+    gaps: tuple[Gap, ...]
+
+    @property
+    def lost(self) -> int:
+        """The number of records that are gone."""
+        return sum(gap.available - gap.needed for gap in self.gaps)
+
+    def __str__(self) -> str:
+        if not self.gaps:
+            return f"{self.topic}: {self.records:,} records"
+        where = ", ".join(
+            f"partition {gap.partition} begins at offset {gap.available}, the job began at {gap.needed}"
+            for gap in self.gaps
+        )
+        return f"{self.topic}: {self.records:,} records; {self.lost:,} before them are gone ({where})"
+
+
+@dataclass(frozen=True)
+class OldTable:
+    """A table of the old checkpoint.
+
+    Args:
+        name: its directory below the warehouse.
+        rows: the number of its rows.
+        stays: whether the pipeline file still has it.
+    """
+
+    name: str
+    rows: int
+    stays: bool
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.rows:,} rows{'' if self.stays else ', no table of the file any more'}"
+
+
+@dataclass(frozen=True)
+class Migration:
+    """The plan of a new checkpoint.
+
+    Args:
+        checkpoint: the directory of the checkpoint, which is locked.
+        warehouse: the directory of the tables.
+        aside: the name of the directory, in both of them, that gets what is old.
+        batches: the number of batches that the old checkpoint has committed.
+        changes: the settings that the old checkpoint cannot take, in words.
+        topics: the topics that are read again.
+        tables: the tables of the old checkpoint.
+        relations: the relations that rows are looked up in again.
+    """
+
+    checkpoint: Path
+    warehouse: Path
+    aside: str
+    batches: int
+    changes: tuple[str, ...]
+    topics: tuple[TopicReplay, ...]
+    tables: tuple[OldTable, ...]
+    relations: tuple[str, ...]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The plan as JSON values."""
+        return asdict(self) | {"checkpoint": str(self.checkpoint), "warehouse": str(self.warehouse)}
+
+    def lines(self) -> list[str]:
+        """Return the plan for people."""
+        needed = f"checkpoint {self.checkpoint}, {self.batches:,} batches, cannot go on with this file:"
+        unneeded = f"checkpoint {self.checkpoint}, {self.batches:,} batches, can go on with this file"
+        lines = [
+            *([needed, *_indented(self.changes)] if self.changes else [unneeded]),
+            "a new checkpoint reads these topics from their first record:",
+            *_indented(self.topics),
+            f"these tables are written anew, and the old ones are kept in {self.warehouse / self.aside}:",
+            *_indented(self.tables),
+        ]
+        if self.relations:
+            lines.append(f"rows are looked up in relations as they are now: {', '.join(self.relations)}")
+        return lines
+
+    def require_whole(self) -> None:
+        """Refuse a migration whose tables would lack rows.
+
+        Raises:
+            ConfigError: Kafka does not hold all records that the old checkpoint has read.
+        """
+        if lacking := [str(topic) for topic in self.topics if topic.gaps]:
+            raise ConfigError(
+                f"the new tables would lack rows of {'; '.join(lacking)}; keep the file as it was, or accept "
+                "this by --accept-loss"
+            )
+
+    def put_aside(self) -> None:
+        """Move the tables and then the checkpoint into a directory of their own.
+
+        A crash on the way leaves a checkpoint whose tables are missing, which no job takes. The command then
+        goes on where it ended.
+        """
+        # Directories beside them could be on another file system, since each of them may be a volume.
+        tables, old = self.warehouse / self.aside, self.checkpoint / self.aside
+        tables.mkdir(parents=True, exist_ok=True)
+        for table in self.tables:
+            (self.warehouse / table.name).rename(tables / table.name)
+        old.mkdir(exist_ok=True)
+        # The app id goes last: without it a job would begin new tables at Spark's old offsets.
+        for name in ("spark", "endmark"):
+            if (self.checkpoint / name).exists():
+                (self.checkpoint / name).rename(old / name)
+
+
+def _indented(lines: Sequence[object]) -> list[str]:
+    return [f"  {line}" for line in lines]
+
+
+def made_with(checkpoint: Path) -> dict[str, Any]:
+    """Return the settings that a checkpoint was made with.
+
+    Raises:
+        ConfigError: no job has made a checkpoint there.
+    """
+    settings = checkpoints.pinned_settings(checkpoint)
+    if settings is None:
+        raise ConfigError(
+            f"no job has a checkpoint in {checkpoint}, so there is nothing to migrate; name another by "
+            "--checkpoint, or start the job"
+        )
+    return settings
+
+
+def held(pipeline: Pipeline, bootstrap: str) -> dict[str, list[Range]]:
+    """Return the offsets that Kafka holds of each topic that a pipeline reads or publishes, by topic.
+
+    Raises:
+        ConfigError: a topic of a stream does not exist.
+        MissingPartError: the broker does not answer.
+    """
+    topics = [stream.topic for stream in pipeline.streams.values()]
+    found: dict[str, list[Range]] = {}
+    with Log(bootstrap, topics, maybe=[pipeline.control_topic, *pipeline.output_topics.values()]) as log:
+        for each in log.ranges:
+            found.setdefault(each.topic, []).append(each)
+    return found
+
+
+def plan(
+    pipeline: Pipeline,
+    checkpoint: Path,
+    app_id: str,
+    warehouse: Path,
+    ranges: Mapping[str, Sequence[Range]],
+    buckets: int | None = None,
+) -> Migration:
+    """Find what a new checkpoint of a pipeline costs. Nothing is changed.
+
+    Args:
+        pipeline: the pipeline of the changed file.
+        checkpoint: the directory of the old checkpoint, which is locked.
+        app_id: the id of the old checkpoint.
+        warehouse: the directory of the tables.
+        ranges: the offsets that Kafka holds, by topic.
+        buckets: the number of hash shares of state; `None` keeps the number.
+
+    Raises:
+        ConfigError: there is no checkpoint, a table is not its own, or a topic of `publish` has records.
+    """
+    pinned = made_with(checkpoint)
+    settings = checkpoints.settings(pipeline, buckets or pinned["buckets"])
+    optional = optional_columns(pinned, settings, checkpoint, warehouse)
+    _require_new(pipeline, ranges)
+    began = _first_offsets(checkpoint)
+    read = {stream.topic for stream in pipeline.streams.values()} | {pipeline.control_topic}
+    whole = read if _has_idle(pipeline) else read - {pipeline.control_topic}
+    aside = f"before-{app_id[-8:]}"
+    return Migration(
+        checkpoint=checkpoint,
+        warehouse=warehouse,
+        aside=aside,
+        batches=checkpoints.next_batch(checkpoint),
+        changes=(*checkpoints.changed(optional.applied(pinned), settings), *optional.refusals),
+        topics=tuple(
+            _replay(topic, ranges.get(topic, []), began if topic in whole else {}) for topic in sorted(read)
+        ),
+        tables=tuple(_old_tables(pipeline, checkpoint, warehouse, aside)),
+        relations=tuple(sorted({lookup.relation for lookup in pipeline.lookups})),
+    )
+
+
+def _has_idle(pipeline: Pipeline) -> bool:
+    """Return whether a knob may have changed results. Only then the control topic's first records matter."""
+    return any(stream.event_time.idle is not None for stream in pipeline.streams.values())
+
+
+def _require_new(pipeline: Pipeline, ranges: Mapping[str, Sequence[Range]]) -> None:
+    for step, published in pipeline.publish.items():
+        if any(each.end for each in ranges.get(published.topic, ())):
+            raise ConfigError(
+                f"publish.{step}.topic: {published.topic} has records, and a new checkpoint would publish "
+                "all rows again; name a new topic, and let its readers begin there"
+            )
+
+
+def _first_offsets(checkpoint: Path) -> dict[str, dict[str, int]]:
+    """Return the offsets at which Spark began, by topic and partition."""
+    file = checkpoint / "spark" / "sources" / "0" / "0"
+    if not file.exists():  # no batch was planned
+        return {}
+    text = file.read_bytes().decode()  # a line with the format's version, then JSON
+    found: dict[str, dict[str, int]] = json.loads(text[text.index("{") :])
+    return found
+
+
+def _replay(topic: str, ranges: Sequence[Range], began: Mapping[str, Mapping[str, int]]) -> TopicReplay:
+    first = began.get(topic)
+    gaps = [
+        Gap(each.partition, needed, each.first)
+        for each in ranges
+        # A partition that was added later has been read from its offset 0 on.
+        if first is not None and each.first > (needed := first.get(str(each.partition), 0))
+    ]
+    return TopicReplay(topic, sum(each.end - each.first for each in ranges), tuple(gaps))
+
+
+def _old_tables(pipeline: Pipeline, checkpoint: Path, warehouse: Path, aside: str) -> list[OldTable]:
+    """Return the tables in their places. Others were removed, or moved by a migration that crashed."""
+    stays, found = set(pipeline.directories.values()), []
+    tables = checkpoints.known_tables(checkpoint)
+    for name, known in sorted(tables.items()):
+        path = warehouse / name
+        if not DeltaTable.is_deltatable(str(path)):
+            continue
+        table = DeltaTable(str(path))
+        if str(table.metadata().id) != known.id:
+            raise ConfigError(
+                f"table {path} is not the one of checkpoint {checkpoint}, which was last at {known.path}; "
+                "name the right --warehouse"
+            )
+        found.append(OldTable(name, table.count(), name in stays))
+    if tables and not found and not (warehouse / aside).exists():
+        raise ConfigError(
+            f"warehouse {warehouse} has no table of checkpoint {checkpoint}; name the right --warehouse"
+        )
+    return found
