@@ -12,7 +12,7 @@ from endmark.verify.announced_patterns import matched
 from endmark.verify.derived_promises import promise_derived
 from endmark.verify.idle_partitions import is_uncertain
 from endmark.verify.join_sides import key_column, stream_names
-from endmark.verify.output_punctuations import expect_patterns, forgets, live_rows, rows_of_open_keys
+from endmark.verify.output_punctuations import expect_patterns, forgets, live_rows, rows_of_open_keys, spent
 from endmark.verify.session import Session, fill, name, names, text
 from endmark.verify.step_tables import expect_join
 
@@ -31,9 +31,11 @@ FROM progress p WHERE p.stream = $first
 """
 
 _OLDEST = "SELECT min(epoch_us(s.$time)) FROM $side s WHERE s.rowid IN ($kept)"
-_KEPT = 'SELECT "#rowid" FROM ($rows)'
+_KEPT = 'SELECT "#rowid" FROM ($rows) r WHERE NOT $spent'
+_ALL_ROWS = 'SELECT r.*, r.rowid AS "#rowid" FROM $side r'
 
-# Rows leave state never, with their window, or as soon as they are no longer live.
+# Rows leave state never, with their window, or as soon as they are no longer live. Under each preset, a row
+# leaves once a semi join has put it out.
 _LEAVE = {"shj": "never", "xjoin": "never", "wjoin": "by window"}
 
 _USED_UP = (
@@ -100,10 +102,12 @@ def _kept_rows(stage: Stage, first: str, reached: str, *, sure: bool = False) ->
     """
     leave = _LEAVE.get("auto" if stage.join is None else stage.join.preset, "soon")
     if leave == "never":
-        return fill("SELECT rowid FROM $side", **stream_names(stage.pipeline, first))
-    if leave == "by window" or (forgets(stage.pipeline) and not sure):
-        return fill(_KEPT, rows=rows_of_open_keys(stage, first, reached))
-    return fill(_KEPT, rows=live_rows(stage, first, reached))
+        rows = fill(_ALL_ROWS, **stream_names(stage.pipeline, first))
+    elif leave == "by window" or (forgets(stage.pipeline) and not sure):
+        rows = rows_of_open_keys(stage, first, reached)
+    else:
+        rows = live_rows(stage, first, reached)
+    return fill(_KEPT, rows=rows, spent=spent(stage, first, reached))
 
 
 def close_derived_keys(session: Session, stage: Stage, earlier: Stage, given: str) -> None:

@@ -300,16 +300,29 @@ def live_rows(stage: Stage, stream: str, reached: str) -> str:
             live.
     """
     known = stream_names(stage.pipeline, stream)
-    semi = stage.shown_inputs != stage.inputs
-    kinds = ["expected"] if reached == "lowest" else ["expected", "uncertain"]
-    spent = " OR ".join(fill(_SPENT, results=joined_results(stage, kind), **known) for kind in kinds)
     return fill(
         _LIVE,
         waiting=waiting_rows(stream, reached),
         final="final" if reached == "lowest" else "possibly_final",
-        spent=f"({spent})" if semi and stream in stage.shown_inputs else "false",
+        spent=spent(stage, stream, reached),
         **known,
     )
+
+
+def spent(stage: Stage, stream: str, reached: str) -> str:
+    """Return the SQL of whether a semi join has put out a row, named `r`, of its left input.
+
+    Args:
+        stage: the stage.
+        stream: the input.
+        reached: if it is `highest`, a row that may have been put out counts, too.
+    """
+    if stage.shown_inputs == stage.inputs or stream not in stage.shown_inputs:
+        return "false"
+    known = stream_names(stage.pipeline, stream)
+    kinds = ["expected"] if reached == "lowest" else ["expected", "uncertain"]
+    found = (fill(_SPENT, results=joined_results(stage, kind), **known) for kind in kinds)
+    return f"({' OR '.join(found)})"
 
 
 def _held_back(

@@ -157,6 +157,17 @@ def test_a_preset_that_keeps_rows_holds_progress_back(preset: str, progress: int
         assert reached(session) == progress
 
 
+@pytest.mark.parametrize(("preset", "window"), [("xjoin", {}), ("wjoin", {"window": "99s"})])
+def test_rows_that_a_semi_join_has_put_out_hold_no_progress_back(preset: str, window: dict[str, Any]) -> None:
+    """They leave state at once, whichever preset keeps other rows."""
+    pipeline = two_stages(paid={"type": "semi", "preset": preset, **window}, served={"type": "inner"})
+    orders = [row("orders", seconds, order_id=number) for number, seconds in enumerate((1, 3, 30))]
+    paid = [row("payments", 2, order_id=number) for number in (0, 1)]
+    for records, progress in (([*orders, paid[1]], 1), ([*orders, *paid], 30)):
+        with recomputed(pipeline, records, None, ONE_EACH) as session:
+            assert reached(session) == progress
+
+
 def reached(session: Session) -> float:
     """The progress of `paid`, in seconds."""
     (found,) = session.run(
