@@ -73,6 +73,8 @@ CATALOGUE: dict[str, str] = {
     "propagated_punctuations_total": "Output punctuations, by what completed them: closed or expired.",
     "groups_closed_total": "Groups put out, final.",
     "running_groups_total": "Rows put out for groups that a batch has changed or made final.",
+    "rollup_closed_total": "Groups of final groups put out, final.",
+    "running_rollup_total": "Rows put out for groups of final groups that a batch has changed or made final.",
     "state_rows": "Live rows in operator state.",
     "state_bytes": "Bytes of operator state, dead rows included.",
     "state_segments": "Segments in operator state.",

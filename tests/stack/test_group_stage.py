@@ -18,7 +18,14 @@ from endmark_feed.auction_feed import FeedOptions
 from support.warehouse import Warehouse, wait_for
 
 SELLERS = 40
-BY_SELLER = {"results": {"from": "matched"}, "by_item": {}, "open": {"from": "by_item", "mode": "upsert"}}
+BY_SELLER = {
+    "results": {"from": "matched"},
+    "by_item": {},
+    "open": {"from": "by_item", "mode": "upsert"},
+    "again": {},
+    "again_so_far": {"from": "again", "mode": "upsert"},
+}
+AGAIN = {"from": "by_item", "aggregate": {"by": "items_seller_id", "measures": {"groups": "count"}}}
 BY_COUNTRY = {"by_item": {"mode": "upsert"}}
 
 
@@ -33,6 +40,8 @@ def test_killed_between_two_stages(by: str, tables: dict[str, Any], jars: list[P
     document = PipelineText(AUCTION).document
     document["streams"]["items"]["punctuated_on"] = ["item_id", "seller_id"]
     document["steps"]["by_item"]["aggregate"]["by"] = by
+    if "again" in tables:
+        document["steps"]["again"] = AGAIN
     pipeline = tmp_path / "auction.yaml"
     pipeline.write_text(yaml.safe_dump(document | {"tables": tables}, sort_keys=False))
     options = FeedOptions(seed=7, minutes=0.2, rate=1_000, sellers=SELLERS, bad_rate=0.002)
@@ -57,6 +66,7 @@ def test_killed_between_two_stages(by: str, tables: dict[str, Any], jars: list[P
         assert set(groups["items_seller_id"].to_pylist()) <= promised
         assert rows["by_item"] > SELLERS / 4
         assert rows["open"] > rows["by_item"]
+        assert rows["again"] == rows["again_so_far"] == rows["by_item"]
     else:
         assert groups.num_rows == len(set(groups["sellers_country"].to_pylist())) > 1
         assert not any(groups["final"].to_pylist())

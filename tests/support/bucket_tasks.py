@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from itertools import zip_longest
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,7 +21,7 @@ from endmark.engine.groups.stage import GroupStage
 from endmark.engine.groups.task import GroupTask
 from endmark.engine.ingest.control_rows import ControlPlan
 from endmark.engine.ingest.ingest import Ingest
-from endmark.engine.stages import StagePlan, stage_plans
+from endmark.engine.stages import StagePlan, group_stages, stage_plans
 from endmark.engine.streams import StreamPlan, arrow_schema, stream_plans
 from endmark.metrics import sample
 from endmark.operators.stream_join.announce import aligned
@@ -110,7 +111,8 @@ class BucketTasks:
             )
 
         groups = Buckets(LABELS[-group_buckets:])
-        stages = stage_plans(pipeline, streams, looking, self._buckets, groups, full_batch)
+        group_plans = group_stages(pipeline, self._buckets, groups)
+        stages = stage_plans(pipeline, streams, looking, self._buckets, group_plans, full_batch)
         self._store = SegmentStore(MemoryBlobs(), directory)
         self._stages = [StageTasks(stage, self._buckets, self._store) for stage in stages]
         self.plans = stages
@@ -122,8 +124,9 @@ class BucketTasks:
         }
         if pipeline.shows_results:
             self._schemas.setdefault(channels.RESULTS, arrow_schema(dict(pipeline.result_columns())))
-        last = stages[-1].onward
-        self._groups = GroupTasks(last, directory) if isinstance(last, GroupStage) else None
+        self._groups = [
+            GroupTasks(plan, directory, onward) for plan, onward in zip_longest(group_plans, group_plans[1:])
+        ]
         self._batches = 0
         self._ingest = Ingest(streams, self._buckets, ControlPlan.of(pipeline))
         self.reports: list[dict[str, Any]] = []
@@ -168,10 +171,9 @@ class BucketTasks:
         blobs: list[Blob] = [(row["bucket"], row["channel"], row["blob"]) for row in packed]
         for stage in self._stages:
             blobs = list(stage.run(blobs))
-        if self._groups is not None:
-            yield from self._groups.run(blobs)
-        else:
-            yield from ((channel, blob) for _, channel, blob in blobs)
+        for groups in self._groups:
+            blobs = list(groups.run(blobs))
+        yield from ((channel, blob) for _, channel, blob in blobs)
 
 
 class StageTasks:
@@ -207,23 +209,31 @@ def pauses(tasks: BucketTasks) -> Iterator[Tables]:
 class GroupTasks:
     """One task for each bucket of a stage of groups, restored from its snapshot before every batch."""
 
-    def __init__(self, stage: GroupStage, directory: Path) -> None:
+    def __init__(self, stage: GroupStage, directory: Path, onward: GroupStage | None = None) -> None:
         self.stage = stage
+        self._onward = onward
         self._store = SegmentStore(MemoryBlobs(), directory)
         self._snapshots: dict[int, bytes | None] = dict.fromkeys(stage.buckets.labels)
 
-    def run(self, packed: list[tuple[int, str, bytes]]) -> Iterator[tuple[str, bytes]]:
-        """Run one batch; yield what comes to the sink. A bucket without a blob does not run."""
+    def run(self, packed: list[Blob]) -> Iterator[Blob]:
+        """Run one batch; yield what comes to the next stage, or to the sink.
+
+        A bucket without a blob does not run.
+        """
         # What is for the sink may have a label that only the stages before have.
         labels = dict.fromkeys([*self._snapshots, *(label for label, _, _ in packed)])
         for label in labels:
             mine = [(channel, blob) for bucket, channel, blob in packed if bucket == label]
             if label not in self._snapshots:
                 assert all(channels.is_for_sink(channel) for channel, _ in mine)
-                yield from mine
+                yield from ((label, channel, blob) for channel, blob in mine)
             elif mine:
                 task = GroupTask(self.stage, self._store, self._snapshots[label])
-                yield from task.run(mine)
+                output = task.run(mine)
+                if self._onward is not None:
+                    yield from self._onward.hand_over(label, output)
+                else:
+                    yield from ((label, channel, blob) for channel, blob in output)
                 self._snapshots[label] = task.snapshot()
 
 
@@ -234,8 +244,9 @@ def announced_together(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def number_running(tables: Tables, batch: int) -> None:
     """Add the number of the batch to running groups, which the sink does in a job."""
-    for row in tables.get(channels.RUNNING, []):
-        row["batch"] = batch
+    for channel in (channels.RUNNING, channels.RUNNING_ROLLUP):
+        for row in tables.get(channel, []):
+            row["batch"] = batch
 
 
 def total(batches: Iterable[Mapping[str, list[dict[str, Any]]]]) -> Tables:

@@ -93,6 +93,8 @@ def graphs(draw: st.DrawFn, url: str = "sqlite://", *, parking: bool = True, uni
     document, results = draw(behind_joins(document, results))
     if draw(st.integers(0, 5)) < 5:
         document = draw(_grouped(document, require(document), results))
+        if "grouped" in document["steps"] and draw(st.booleans()):
+            document = draw(_rolled_up(document, require(document)))
     if draw(st.integers(0, 3)) == 0:
         document |= {"publish": {results: {"topic": "published"}}}
         if len(document["tables"]) == 1 or draw(st.booleans()):
@@ -623,6 +625,41 @@ def _grouped(draw: st.DrawFn, document: Document, pipeline: Pipeline, results: s
                 del changed["tables"]["results"]
             return changed
     return document
+
+
+@st.composite
+def _rolled_up(draw: st.DrawFn, document: Document, pipeline: Pipeline) -> Document:
+    """The document with groups of final groups, in tables of any mode."""
+    groups, key = pipeline.group_columns(), list(pipeline.group_key)
+    single = [name for name, kind in groups.items() if not kind.many]
+    able = [name for name in single if groups[name].domain is not Domain.DOUBLE]
+    columns = draw(st.sampled_from([key, key, able]))
+    measures: Document = {"groups": "count"}
+    for number in range(draw(st.integers(0, 3))):
+        column = draw(st.sampled_from(single))
+        functions = [name for name, each in FUNCTIONS.items() if name != "count" and not each.by_place]
+        measures[f"r{number}"] = {draw(st.sampled_from(functions)): column}
+    by = draw(st.lists(st.sampled_from(columns), min_size=1, max_size=2, unique=True))
+    tables: Document = {"rollup": {"from": "rolled_up"}}
+    running: Document = {}
+    if mode := draw(st.sampled_from([None, "changes", "upsert"])):
+        running = {"running_rollup": {"from": "rolled_up", "mode": mode}}
+    step = {"from": "grouped", "aggregate": {"by": by, "measures": measures}}
+    upserted = {"running_rollup": {"from": "rolled_up", "mode": mode or "upsert"}}
+    for wanted in (tables | running, upserted):
+        changed = _if_valid(document, {"steps": {"rolled_up": step}, "tables": wanted})
+        if changed is not document:
+            if draw(st.booleans()):
+                changed = _without(changed, "groups")
+            return changed
+    return document
+
+
+def _without(document: Document, table: str) -> Document:
+    """The document without a table, if it is still one of a pipeline."""
+    tables = {name: each for name, each in document["tables"].items() if name != table}
+    changed = document | {"tables": tables}
+    return document if valid(changed) is None else changed
 
 
 def _shown(pipeline: Pipeline) -> dict[str, ColumnType]:

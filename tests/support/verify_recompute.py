@@ -20,6 +20,7 @@ from endmark.verify.groups import expect_groups
 from endmark.verify.idle_partitions import note_idle_violations
 from endmark.verify.output_punctuations import expect_punctuations
 from endmark.verify.partition_values import spell_partitions
+from endmark.verify.rollup import expect_rollup
 from endmark.verify.running_groups import keep_latest
 from endmark.verify.session import Session, name
 from endmark.verify.verification import load_records
@@ -91,6 +92,7 @@ def recomputed(
         expect(session, pipeline)
         expect_punctuations(session, pipeline)
         expect_groups(session, pipeline)
+        expect_rollup(session, pipeline)
         keep_latest(session, pipeline)
         spell_records(session)
         spell_partitions(session, pipeline)

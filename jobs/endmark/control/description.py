@@ -38,7 +38,16 @@ class TableDescription(BaseModel):
 
     name: str
     rows: Literal[
-        "results", "groups", "running", "step", "latest", "dead_letters", "violations", "punctuations"
+        "results",
+        "groups",
+        "running",
+        "rollup",
+        "running_rollup",
+        "step",
+        "latest",
+        "dead_letters",
+        "violations",
+        "punctuations",
     ]
     step: str
 

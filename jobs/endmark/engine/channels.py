@@ -39,13 +39,17 @@ READ = "read"  # the number of records that a task has read
 KNOBS = "knobs"  # turns of knobs
 QUESTIONS = "questions"  # questions of what keeps a key open
 HEARD = "heard"  # timestamps of Kafka's records, for streams whose partitions can be idle
-# Channels from the first stage to the second one.
-GROUP_INPUTS = "group_inputs"  # the columns of results that groups are made of
-REPORT = "report"  # statements of one bucket of the first stage about the patterns that can close a group
+# Channels from a stage to the next one.
+GROUP_INPUTS = "group_inputs"  # the columns of results, or of final groups, that groups are made of
+REPORT = (
+    "report"  # statements of one bucket about the patterns that can close a key or group of the next stage
+)
 # Channels to the sink. Rows of a stream or step in front of the results have the channel of `step_role`.
 RESULTS = "results"
 GROUPS = "groups"
 RUNNING = "running"  # groups that a batch has changed
+ROLLUP = "rollup"  # groups of final groups
+RUNNING_ROLLUP = "running_rollup"  # those that a batch has changed
 DEAD_LETTERS = "dead_letters"
 VIOLATIONS = "violations"
 ANNOUNCED = "announced"  # output punctuations
@@ -58,7 +62,19 @@ ROWS_PER_BLOB = 1 << 16
 VALUE = "$value"  # the column of rows with the value of their Kafka record
 
 TO_SINK = frozenset(
-    {RESULTS, GROUPS, RUNNING, DEAD_LETTERS, VIOLATIONS, ANNOUNCED, PATTERNS, REFUSED, METRICS}
+    {
+        RESULTS,
+        GROUPS,
+        RUNNING,
+        ROLLUP,
+        RUNNING_ROLLUP,
+        DEAD_LETTERS,
+        VIOLATIONS,
+        ANNOUNCED,
+        PATTERNS,
+        REFUSED,
+        METRICS,
+    }
 )
 
 DEAD_LETTER_SCHEMA = pa.schema(

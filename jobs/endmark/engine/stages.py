@@ -10,7 +10,7 @@ from endmark.engine.derived_stream import DerivedStream
 from endmark.engine.groups.stage import GroupStage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from endmark.engine.bucket.lookup_plan import LookupPlan
     from endmark.engine.channels import Buckets
@@ -24,7 +24,7 @@ class StagePlan:
 
     Args:
         bucket: the plan of its buckets.
-        onward: the derived stream of the next stage, or the last stage, of groups; `None`: results go to the
+        onward: the derived stream of the next stage, or the first stage of groups; `None`: results go to the
             sink.
     """
 
@@ -37,7 +37,7 @@ def stage_plans(
     streams: Mapping[str, StreamPlan],
     looking: Callable[[Lookup, StreamPlan], LookupPlan],
     buckets: Buckets,
-    group_buckets: Buckets,
+    groups: Sequence[GroupStage],
     full_batch: int | None,
 ) -> list[StagePlan]:
     """Make the plans of all stages with a join or lookups, in order.
@@ -47,7 +47,7 @@ def stage_plans(
         streams: the plans of its streams, by name.
         looking: makes the plan of a lookup, given the plan of the stream that is looked up.
         buckets: the buckets of each of these stages.
-        group_buckets: the buckets of a stage of groups.
+        groups: the stages of groups behind them.
         full_batch: a batch of fewer records is a pause, as in `BucketPlan`.
     """
     stages = pipeline.stages
@@ -64,6 +64,20 @@ def stage_plans(
             looking(lookup, inputs[given]) for given in stage.inputs for lookup in pipeline.lookups_of(given)
         ]
         bucket = BucketPlan.of(stage, inputs, lookups, len(buckets), full_batch, derived)
-        onward = deriving.get(number + 1) or GroupStage.of(pipeline, len(buckets), group_buckets)
+        onward = deriving.get(number + 1) or next(iter(groups), None)
         plans.append(StagePlan(bucket, onward))
     return plans
+
+
+def group_stages(pipeline: Pipeline, buckets: Buckets, group_buckets: Buckets) -> list[GroupStage]:
+    """Make the plans of the stages of groups, in order: groups by another key, and groups of final groups.
+
+    Args:
+        pipeline: the pipeline.
+        buckets: the buckets of each stage with a join or lookups.
+        group_buckets: the buckets of each stage of groups.
+    """
+    regrouped = GroupStage.of(pipeline, len(buckets), group_buckets)
+    reporters = buckets if regrouped is None else group_buckets
+    rolled_up = GroupStage.of_rollup(pipeline, len(reporters), group_buckets)
+    return [stage for stage in (regrouped, rolled_up) if stage is not None]

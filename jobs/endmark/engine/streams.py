@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from endmark.condition import Condition
     from endmark.operators.group_by.measures import MeasureSpec
     from endmark.pipeline import Aggregate, Measure, Pipeline
+    from endmark.pipeline.rollup import Rollup
     from endmark.pipeline.sources import Stream
     from endmark.pipeline.stage import Stage
     from endmark.row_steps import RowStep
@@ -274,16 +275,32 @@ def group_plan(pipeline: Pipeline) -> GroupPlan | None:
 
 
 def grouped_by(pipeline: Pipeline, aggregate: Aggregate, keys: list[KeyColumn]) -> GroupPlan:
-    """Make the plan of a pipeline's group-by, given the columns of its key."""
-    columns = pipeline.group_columns()
+    """Make the plan of the group-by over results, given the columns of its key."""
+    columns, tables = pipeline.group_columns(), pipeline.laid_out
     measures = [
         FUNCTIONS[measure.function].implementation()(
             name, kind=columns[name].arrow, **_source(pipeline, measure)
         )
         for name, measure in aggregate.measures.items()
     ]
-    tables = pipeline.laid_out
-    return GroupPlan(keys, measures, list(columns), "running" in tables, "groups" in tables)
+    final = "groups" in tables or pipeline.rollup is not None
+    return GroupPlan(keys, measures, list(columns), "running" in tables, final)
+
+
+def rolled_up(pipeline: Pipeline, rollup: Rollup) -> GroupPlan:
+    """Make the plan of the group-by over final groups."""
+    given, columns, tables = pipeline.group_columns(), rollup.columns(), pipeline.laid_out
+    keys = [KeyColumn(name, columns[name].arrow, (name,), nullable=True) for name in rollup.key]
+    measures = [
+        FUNCTIONS[measure.function].implementation()(
+            name,
+            kind=columns[name].arrow,
+            column=measure.column,
+            **({} if measure.column is None else {"of": given[measure.column].arrow, "place": ()}),
+        )
+        for name, measure in rollup.aggregate.measures.items()
+    ]
+    return GroupPlan(keys, measures, list(columns), "running_rollup" in tables, "rollup" in tables)
 
 
 def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:

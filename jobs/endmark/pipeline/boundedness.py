@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from endmark.pipeline.model import Pipeline
+    from endmark.pipeline.rollup import Rollup
     from endmark.pipeline.stage import Stage
     from endmark.pipeline.steps import Deduplicate
 
@@ -87,7 +88,7 @@ class State:
     """The state that a pipeline keeps for one input.
 
     Args:
-        input: a stream, or `groups` for the aggregate.
+        input: a stream, `groups` for the aggregate, or the name of an aggregate of its groups.
         holds: `rows` (which includes what a semi join remembers of the rows it has put out), `closed keys`,
             `seen values` (of which later rows are duplicates) or `groups`.
         bounded_by: the bounds of this state, each of which is enough; empty if nothing bounds it.
@@ -188,6 +189,7 @@ def states(pipeline: Pipeline) -> list[State]:
         if side.names_keys and side.name in pipeline.inputs
     ]
     groups = [] if pipeline.aggregate is None else [_all_groups(pipeline, stages[-1][1])]
+    groups += [] if pipeline.rollup is None else [_rollup(pipeline, pipeline.rollup)]
     streams = [side for _, inputs in stages for side in inputs if side.name in pipeline.inputs]
     deduplicated = [(side, pipeline.deduplicate_of(side.name)) for side in streams]
     seen = [_seen_values(side, *found) for side, found in deduplicated if found is not None]
@@ -443,10 +445,23 @@ def _all_groups(pipeline: Pipeline, inputs: list[_Input]) -> State:
         found = _groups_alone(inputs[0])
     else:
         found = _groups(inputs, pipeline.join.preset)
-    if found.bounded_by or not pipeline.running_columns():
+    if found.bounded_by or pipeline.needs_final_groups:
         return found
-    columns, table = ", ".join(pipeline.group_key.values()), pipeline.directories["running"]
-    return State("groups", "groups", note=f"one for each value of {columns}, for {table}", declared=True)
+    return _one_for_each("groups", list(pipeline.group_key.values()), pipeline.directories["running"])
+
+
+def _rollup(pipeline: Pipeline, rollup: Rollup) -> State:
+    """Return the groups of an aggregate of groups."""
+    closers = rollup.closers.items()
+    if closers:
+        bounds = [Bound((stream,), (_PUNCTUATIONS,), columns) for stream, columns in closers]
+        return State(rollup.step, "groups", tuple(bounds))
+    return _one_for_each(rollup.step, rollup.key, pipeline.directories["running_rollup"])
+
+
+def _one_for_each(given: str, columns: Sequence[str], table: str) -> State:
+    note = f"one for each value of {', '.join(columns)}, for {table}"
+    return State(given, "groups", note=note, declared=True)
 
 
 def _closed_keys(stage: Stage, side: _Input) -> State:

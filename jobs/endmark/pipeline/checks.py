@@ -9,7 +9,7 @@ from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline.asked import asked
 from endmark.pipeline.fields import require_column, require_key_column, require_name
 from endmark.pipeline.measures import FUNCTIONS
-from endmark.pipeline.tables import RESERVED, is_latest_role, require_layout
+from endmark.pipeline.tables import GROUP_ROLES, RESERVED, is_latest_role, require_layout
 from endmark.pipeline.unions import require_alike
 from endmark.pipeline.upserted_rows import require_replaceable
 from endmark.pipeline.written_steps import require_written
@@ -46,6 +46,8 @@ def require_sound(pipeline: Pipeline) -> None:
             _check_duplicates(stage, stream)
     if pipeline.aggregate is not None:
         _check_aggregate(pipeline, pipeline.aggregate, f"steps.{pipeline.flow.aggregate}.aggregate")
+    if pipeline.rollup is not None:
+        pipeline.rollup.check()
     _check_tables(pipeline)
     _check_names(pipeline)
 
@@ -278,7 +280,7 @@ def _check_aggregate(pipeline: Pipeline, aggregate: Aggregate, field: str) -> No
         raise ValueError(f"{field}.by: {_listed(aggregate.by)} name a column twice; leave one out")
     if pipeline.regroups:
         _check_regrouping(pipeline, aggregate, field)
-    elif not pipeline.running_columns():
+    elif pipeline.needs_final_groups:
         _check_closing(pipeline, field)
     for name, measure in aggregate.measures.items():
         if measure.column is not None:
@@ -302,17 +304,18 @@ def _check_regrouping(pipeline: Pipeline, aggregate: Aggregate, field: str) -> N
             f"{_listed(pipeline.key)}, or names the stream of one; name that key alone and without a stream, "
             "or leave a column of it out"
         )
-    if pipeline.group_closers or pipeline.running_columns():
+    if pipeline.group_closers or not pipeline.needs_final_groups:
         return
     able = [(origin, column) for origin, column in pipeline.group_origins() if origin in pipeline.streams]
     mends = [f"set streams.{origin}.punctuated_on: [{column}]" for origin, column in able[:1]]
-    mends.append(
-        f"write the groups so far: tables.{pipeline.flow.aggregate}: "
-        f"{{from: {pipeline.flow.aggregate}, mode: upsert}}"
-    )
+    if pipeline.flow.rollup is None:
+        mends.append(
+            f"write the groups so far: tables.{pipeline.flow.aggregate}: "
+            f"{{from: {pipeline.flow.aggregate}, mode: upsert}}"
+        )
     raise ValueError(
         f"{field}.by: no stream promises anything about {_listed(aggregate.by)} that holds for all "
-        f"results, so no group would ever close; {', or '.join(mends)}"
+        f"results, so no group would ever close; {', or '.join(mends) or 'leave a column out'}"
     )
 
 
@@ -400,16 +403,17 @@ def _check_tables(pipeline: Pipeline) -> None:
                 f"tables.{name}: {other} has the same rows of {table.source or name}; leave one out"
             )
         _check_table(pipeline, name, table, role)
-    if pipeline.flow.aggregate and not {"groups", "running"} & roles.keys():
+    if (last := pipeline.flow.rollup or pipeline.flow.aggregate) is None:
+        return
+    if not set(GROUP_ROLES[-2:] if pipeline.flow.rollup else GROUP_ROLES) & roles.keys():
         raise ValueError(
-            f"steps.{pipeline.flow.aggregate}: no table has its groups; add "
-            f"tables.{pipeline.flow.aggregate}: {{}}, or leave the step out"
+            f"steps.{last}: no table has its groups; add tables.{last}: {{}}, or leave the step out"
         )
 
 
 def _check_table(pipeline: Pipeline, name: str, table: Table, role: str) -> None:
     source, field = table.source or name, f"tables.{name}"
-    if role not in ("groups", "running"):
+    if role not in GROUP_ROLES:
         require_written(pipeline, source, field)
     require_layout(table, pipeline.columns_of(role), field)
     if is_latest_role(role):

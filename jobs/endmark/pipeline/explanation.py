@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from endmark.pipeline.boundedness import State
     from endmark.pipeline.model import Pipeline
+    from endmark.pipeline.rollup import Rollup
     from endmark.pipeline.stage import Stage
 
 _NONE = "stays empty"
@@ -109,6 +110,8 @@ def explained(pipeline: Pipeline) -> Explanation:
     own = [_stage(stage, kept, last=False) for stage in before] + [_stage(last, kept, last=True)]
     if pipeline.regroups:
         own.append(_groups(pipeline, kept))
+    if pipeline.rollup is not None:
+        own.append(_rollup(pipeline, pipeline.rollup, kept))
     outputs = [*_tables(pipeline, kept), *_topics(pipeline)]
     reads = tuple(_reading(pipeline, name) for name in pipeline.read_streams)
     return Explanation(pipeline.name, reads, tuple(own), tuple(outputs))
@@ -150,6 +153,13 @@ def _groups(pipeline: Pipeline, kept: Sequence[State]) -> StageExplanation:
     return StageExplanation(tuple(pipeline.group_key), (pipeline.flow.results,), steps, state)
 
 
+def _rollup(pipeline: Pipeline, rollup: Rollup, kept: Sequence[State]) -> StageExplanation:
+    """Return the stage of groups of groups."""
+    state = tuple(str(one) for one in kept if one.input == rollup.step)
+    steps = _steps(pipeline, [rollup.step], of_rows=False)
+    return StageExplanation(rollup.key, (rollup.of,), steps, state)
+
+
 def _tables(pipeline: Pipeline, kept: Sequence[State]) -> Iterator[Output]:
     for role, name in pipeline.directories.items():
         table = pipeline.tables.get(name)
@@ -178,9 +188,11 @@ def _final(pipeline: Pipeline, role: str, kept: Sequence[State]) -> str:
     if role == "results" or is_step_role(role):
         before = role != "results" and pipeline.flow.stands_before_joins(step_of(role))
         return f"{_ONCE}, which is when the join takes it" if before else _results(pipeline, role)
-    (groups,) = (one for one in kept if one.holds == "groups")
+    rolled_up = pipeline.rollup is not None and role in ("rollup", "running_rollup")
+    given = pipeline.flow.rollup if rolled_up else "groups"
+    (groups,) = (one for one in kept if one.holds == "groups" and one.input == given)
     ends = " or ".join(f"by {bound}" for bound in groups.bounded_by)
-    if role == "groups":
+    if role in ("groups", "rollup"):
         return f"a group has one row, which comes when it is final: {ends}"
     return f"a group's row is final as its column says: {ends}" if ends else "a group's row is never final"
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from endmark.pipeline.steps import Step
 
 
+_AGGREGATES = 2  # the most aggregates in a row
 _STAGES = 2  # the most stages with a join or lookups; groups by a key of their own have one more
 
 
@@ -49,7 +50,8 @@ class Flow:
 
     Args:
         stages: the steps of each stage, in order. The last one makes the results.
-        aggregate: the aggregate; `None` without one.
+        aggregate: the aggregate of the results; `None` without one.
+        rollup: the aggregate of its final groups; `None` without one.
         results: the stream or step whose rows are the results: the last join, or the last row step behind
             it, or the end of the one input of a stage without a join.
         unions: the members of each union, in order, with the row steps of each.
@@ -57,6 +59,7 @@ class Flow:
 
     stages: tuple[StageSteps, ...]
     aggregate: str | None
+    rollup: str | None
     results: str
     unions: Mapping[str, Mapping[str, tuple[str, ...]]]
 
@@ -87,7 +90,7 @@ class Flow:
     @property
     def last(self) -> str:
         """The last step, or the stream of a pipeline without steps."""
-        return self.aggregate or self.results
+        return self.rollup or self.aggregate or self.results
 
     def way_to(self, name: str) -> tuple[str, tuple[str, ...]]:
         """Return the input whose rows a stream or step in front of the join has, and the steps up to it.
@@ -123,8 +126,8 @@ def flow_of(streams: Collection[str], steps: Mapping[str, Step]) -> Flow:
     _require_known(streams, steps)
     takers = _takers(steps)
     last = _last(streams, steps, takers)
-    aggregate = last if isinstance(steps.get(last), AggregateStep) else None
-    results = steps[last].inputs[0] if aggregate is not None else last
+    results, *aggregates = _aggregates(steps, last)
+    aggregate, rollup, *_ = [*aggregates, None, None]
     stages = _stages(streams, steps, results)
     if len(stages) > _STAGES:
         raise ValueError(
@@ -137,7 +140,20 @@ def flow_of(streams: Collection[str], steps: Mapping[str, Step]) -> Flow:
         for name, step in steps.items()
         if isinstance(step, UnionStep)
     }
-    return Flow(stages, aggregate, results, unions)
+    return Flow(stages, aggregate, rollup, results, unions)
+
+
+def _aggregates(steps: Mapping[str, Step], last: str) -> list[str]:
+    """Return the results, and the aggregates behind them in order, given the last step."""
+    found = [last]
+    while isinstance(step := steps.get(found[0]), AggregateStep):
+        found.insert(0, step.source)
+    if len(found) > _AGGREGATES + 1:
+        raise ValueError(
+            f"steps.{found[_AGGREGATES + 1]}: it is the third aggregate in a row, and a pipeline has "
+            f"{_AGGREGATES}; end it with {found[_AGGREGATES]}, and group the rows of its table"
+        )
+    return found
 
 
 def _stages(streams: Collection[str], steps: Mapping[str, Step], results: str) -> tuple[StageSteps, ...]:
@@ -263,8 +279,8 @@ def _path(streams: Collection[str], steps: Mapping[str, Step], name: str) -> tup
             )
         if isinstance(step, AggregateStep):
             raise ValueError(
-                f"steps.{name}: the rows of this aggregate go to another step; let the pipeline end here, "
-                "publish its rows, and read them in a pipeline of their own"
+                f"steps.{name}: the rows of this aggregate go to a step that is no aggregate; group them "
+                "once more, or let the pipeline end here and read its table"
             )
         if isinstance(step, JoinStep | UnionStep):
             break

@@ -13,6 +13,7 @@ from endmark.pipeline.checks import require_sound
 from endmark.pipeline.fields import Model, Name, PipelineName, require_name
 from endmark.pipeline.flow import Flow, flow_of
 from endmark.pipeline.formats import FORMATS
+from endmark.pipeline.rollup import Rollup
 from endmark.pipeline.row_steps import checked
 from endmark.pipeline.sources import Relation, Stream
 from endmark.pipeline.stage import Stage
@@ -32,6 +33,7 @@ from endmark.pipeline.steps import (
 )
 from endmark.pipeline.tables import (
     FINAL,
+    GROUP_ROLES,
     RESERVED,
     TABLES,
     AnyTable,
@@ -46,7 +48,7 @@ from endmark.pipeline.unions import united
 from endmark.types import ColumnType
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
     from datetime import timedelta
 
     from endmark.row_steps import RowStep as CheckedRowStep
@@ -111,6 +113,8 @@ class Pipeline(Model):
         require_name({**self.steps, **self.streams}, source, field, "steps or streams")
         if source == flow.aggregate:
             return "groups" if table.mode == "append" else "running"
+        if source == flow.rollup:
+            return "rollup" if table.mode == "append" else "running_rollup"
         if table.mode == "upsert" and flow.stands_before_joins(source):
             return latest_role(source)
         if table.mode != "append":
@@ -133,6 +137,8 @@ class Pipeline(Model):
                 return self.group_columns()
             case "running":
                 return self.group_columns() | _RUNNING
+            case "rollup" | "running_rollup" if self.rollup is not None:
+                return self.rollup.columns() | (_RUNNING if role == "running_rollup" else {})
         return dict(self._behind(step_of(role)))
 
     def table_columns(self) -> dict[str, list[str]]:
@@ -142,6 +148,9 @@ class Pipeline(Model):
             "groups": [] if self.aggregate is None else [*self.group_key, *self.aggregate.measures],
         }
         found["running"] = [*found["groups"], *_RUNNING]
+        if self.rollup is not None:
+            found["rollup"] = [*self.rollup.key, *self.rollup.aggregate.measures]
+            found["running_rollup"] = [*found["rollup"], *_RUNNING]
         found |= {role: [name for name, _ in self._behind(step_of(role))] for role in self.step_roles}
         return {role: found[role] for role in self.laid_out}
 
@@ -196,7 +205,7 @@ class Pipeline(Model):
     def laid_out(self) -> dict[str, Table]:
         """The tables of steps by the kind of their rows: first those of the last steps."""
         found = {self.role_of(name, table): table for name, table in self.tables.items()}
-        last = [role for role in ("results", "groups", "running") if role in found]
+        last = [role for role in ("results", *GROUP_ROLES) if role in found]
         return {role: found[role] for role in [*last, *(role for role in found if role not in last)]}
 
     @property
@@ -220,6 +229,8 @@ class Pipeline(Model):
         table = self.laid_out.get(role)
         if table is None or table.mode != "upsert":
             return ()
+        if self.rollup is not None and role == "running_rollup":
+            return self.rollup.key
         if not is_latest_role(role):
             return tuple(self.group_key)
         stream, _ = self.flow.way_to(step_of(role))
@@ -258,6 +269,14 @@ class Pipeline(Model):
         """The group-by; `None` without one."""
         step = self.steps.get(self.flow.aggregate or "")
         return step.aggregate if isinstance(step, AggregateStep) else None
+
+    @property
+    def rollup(self) -> Rollup | None:
+        """The aggregate of the final groups; `None` without one."""
+        step = self.steps.get(self.flow.rollup or "")
+        if not isinstance(step, AggregateStep) or self.flow.rollup is None:
+            return None
+        return Rollup(self, self.flow.rollup, step.source, step.aggregate)
 
     @property
     def lookups(self) -> tuple[Lookup, ...]:
@@ -381,7 +400,15 @@ class Pipeline(Model):
         Each has the columns of the group key that its patterns restrict. They do not match results without a
         row of the stream, so there must be none, or only one group of them.
         """
-        columns, equals, found = self.group_origins(), self.group_equals, dict[str, tuple[str, ...]]()
+        return self.closers_of(self.group_equals)
+
+    def closers_of(self, equals: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+        """Return the streams whose patterns on some columns close groups, as `group_closers` does.
+
+        Args:
+            equals: the columns of results that patterns may restrict, as in `group_equals`.
+        """
+        columns, found = self.group_origins(), dict[str, tuple[str, ...]]()
         for stream in self.shown:
             stage = self.stage_of(stream)
             if not all(each.announces for each in self.stages[len(stage.before) :]):
@@ -489,6 +516,11 @@ class Pipeline(Model):
         They are the columns of a group, then `final` and the number of the batch.
         """
         return self.group_columns() | _RUNNING if self._is_running else {}
+
+    @property
+    def needs_final_groups(self) -> bool:
+        """True if groups of results must be final, since no table has them before, or a rollup takes them."""
+        return not self._is_running or self.flow.rollup is not None
 
     @property
     def _is_running(self) -> bool:

@@ -365,6 +365,8 @@ class Aggregate(Model):
     join key are final when the key is. Groups by other columns are final when a stream has promised them by a
     pattern on these columns, or has ended. If no stream can promise that, a table of `mode: upsert` or
     `changes` has the groups so far.
+
+    The aggregate of an aggregate takes its final groups. It names columns as their table does.
     """
 
     by: Pinned[References]

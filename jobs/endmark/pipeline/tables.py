@@ -24,6 +24,8 @@ _AT_UPKEEP = ChangeRule(change=Change.RESTART, remark="`endmark maintain` reads 
 
 
 RESERVED = ("dead_letters", "violations", "punctuations")  # tables that each pipeline writes
+# The kinds of rows of aggregates: final groups, and groups so far, of results and of final groups.
+GROUP_ROLES = ("groups", "running", "rollup", "running_rollup")
 _STEP, _LATEST, _DELETED = "step:", "latest:", "deleted:"
 
 

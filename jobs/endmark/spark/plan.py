@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from endmark.engine import channels
 from endmark.engine.bucket.lookup_levels import lookup_places
 from endmark.engine.bucket.lookup_plan import lookup_plan
 from endmark.engine.channels import Buckets
-from endmark.engine.groups.stage import GroupStage
 from endmark.engine.ingest.control_rows import ControlPlan
 from endmark.engine.ingest.ingest import Ingest
-from endmark.engine.stages import stage_plans
+from endmark.engine.stages import group_stages, stage_plans
 from endmark.engine.streams import stream_plans
 from endmark.relation.outage import warn
 from endmark.relation.sql import SqlRelation
-from endmark.spark.processor import BucketProcessor, EarlierStageProcessor, GroupProcessor
+from endmark.spark.processor import (
+    BucketProcessor,
+    EarlierGroupProcessor,
+    EarlierStageProcessor,
+    GroupProcessor,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,13 +106,21 @@ def build(
 
     ingest = Ingest(streams, buckets, ControlPlan.of(pipeline))
     packed = records.mapInArrow(ingest.__call__, channels.PACKED_DDL)
-    for stage in stage_plans(pipeline, streams, looking, buckets, buckets, full_batch):
-        if stage.onward is None:
-            return _stage(packed, BucketProcessor(stage.bucket), channels.UNPACKED_DDL)
-        packed = _stage(packed, EarlierStageProcessor(stage.bucket, stage.onward), channels.PACKED_DDL)
-        if isinstance(stage.onward, GroupStage):
-            return _stage(packed, GroupProcessor(stage.onward), channels.UNPACKED_DDL)
-    raise AssertionError("the last stage of a query hands its results to the sink")
+    groups = group_stages(pipeline, buckets, buckets)
+    processors: list[StageProcessor] = [
+        BucketProcessor(stage.bucket)
+        if stage.onward is None
+        else EarlierStageProcessor(stage.bucket, stage.onward)
+        for stage in stage_plans(pipeline, streams, looking, buckets, groups, full_batch)
+    ]
+    processors += [
+        GroupProcessor(stage) if onward is None else EarlierGroupProcessor(stage, onward)
+        for stage, onward in zip_longest(groups, groups[1:])
+    ]
+    *earlier, last = processors
+    for processor in earlier:
+        packed = _stage(packed, processor, channels.PACKED_DDL)
+    return _stage(packed, last, channels.UNPACKED_DDL)
 
 
 def _stage(packed: DataFrame, processor: StageProcessor, columns: str) -> DataFrame:

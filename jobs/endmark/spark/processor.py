@@ -122,6 +122,28 @@ class GroupProcessor(StageProcessor):
             yield Row(channel=channel, blob=blob)
 
 
+class EarlierGroupProcessor(GroupProcessor):
+    """A processor for a stage of groups, whose final groups go to another one.
+
+    Args:
+        stage: the plan of the stage.
+        onward: the plan of the stage that takes the final groups.
+    """
+
+    def __init__(self, stage: GroupStage, onward: GroupStage) -> None:
+        super().__init__(stage)
+        self._onward: bytes = _AS_SPARK_DOES.dumps(onward)
+
+    @cached_property
+    def _next(self) -> GroupStage:
+        onward: GroupStage = _AS_SPARK_DOES.loads(self._onward)
+        return onward
+
+    def _rows(self, label: int, packed: Iterator[tuple[str, bytes]]) -> Iterator[Row]:
+        for bucket, channel, blob in self._next.hand_over(label, self._stored.run(packed)):
+            yield Row(bucket=bucket, channel=channel, blob=blob)
+
+
 class ResultsProcessor(BucketProcessor):
     """A processor for `transformWithStateInPandas` that puts out only results, as columns.
 

@@ -119,7 +119,7 @@ def targets(pipeline: Pipeline, warehouse: Path) -> list[Target]:
             role,
             paths[role],
             arrow_schema(pipeline.columns_of(role)),
-            numbered=role == channels.RUNNING,
+            numbered=role in (channels.RUNNING, channels.RUNNING_ROLLUP),
             partition_by=table.partition_columns,
             key=pipeline.key_of(role),
         )

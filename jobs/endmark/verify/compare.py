@@ -172,8 +172,7 @@ def compare_tables(
         first_batches: the first batches of tables that are younger than the checkpoint.
     """
     compared = {
-        **{role: list(pipeline.columns_of(role)) for role in pipeline.laid_out},
-        "running": [column for column in pipeline.running_columns() if column != "batch"],
+        **{role: _compared(pipeline, role) for role in pipeline.laid_out},
         "dead_letters": ["topic", "partition", "offset", "reason", "value"],
         "violations": ["topic", "partition", "offset", "reason", "event_time", "record", *PROMISE],
         "punctuations": ["punctuation"],
@@ -185,6 +184,12 @@ def compare_tables(
         )
         for table, problem in problems.items()
     ]
+
+
+def _compared(pipeline: Pipeline, role: str) -> list[str]:
+    """Return the columns of a table that are compared. The number of a batch is not."""
+    columns = list(pipeline.columns_of(role))
+    return columns[:-1] if role in ("running", "running_rollup") else columns
 
 
 def _compare(

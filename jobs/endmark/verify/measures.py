@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from endmark.domain import Domain
 from endmark.pipeline import COORDINATES, Measure, Pipeline
+from endmark.types import ColumnType
 from endmark.verify.session import fill, name
 
 _EXACT = "exact_sum(list($value) FILTER ($value IS NOT NULL))"
@@ -45,6 +46,15 @@ FUNCTIONS = {
     "count_distinct": Function("count(DISTINCT $value)", back="<"),
     "sorted": Function("coalesce(list($value ORDER BY $value) FILTER ($value IS NOT NULL), [])"),
 }
+
+
+def over(measure: Measure, types: Mapping[str, ColumnType]) -> str:
+    """Return the SQL expression of a measure that goes by no place, over columns of some types."""
+    function = FUNCTIONS[measure.function]
+    if measure.column is None:
+        return function.sql
+    own = function.own.get(types[measure.column].domain, function.sql)
+    return fill(own, value=name(measure.column))
 
 
 def expression(pipeline: Pipeline, measure: Measure) -> str:

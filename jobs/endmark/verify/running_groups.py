@@ -6,7 +6,10 @@ upserted table has no such rows.
 
 from __future__ import annotations
 
-from endmark.pipeline import Pipeline
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from endmark.pipeline import Measure, Pipeline
 from endmark.verify.breach import breach
 from endmark.verify.measures import FUNCTIONS
 from endmark.verify.report import Breach
@@ -30,23 +33,23 @@ SELECT DISTINCT $by FROM (
 """
 
 _LATEST = """
-CREATE TABLE actual_running AS
+CREATE TABLE $actual AS
 SELECT * EXCLUDE (batch, "#last")
-FROM (SELECT *, max(batch) OVER (PARTITION BY $named) AS "#last" FROM all_running) g
-WHERE ($every OR batch = "#last") AND NOT EXISTS (FROM unsure_groups u WHERE $same)
+FROM (SELECT *, max(batch) OVER (PARTITION BY $named) AS "#last" FROM $all) g
+WHERE ($every OR batch = "#last") AND $sure
 """
 
-_TWICE = "SELECT $named, batch, count(*) AS times FROM all_running GROUP BY ALL HAVING count(*) > 1"
-_TWO_ROWS = "SELECT $named, count(*) AS times FROM all_running GROUP BY ALL HAVING count(*) > 1"
+_TWICE = "SELECT $named, batch, count(*) AS times FROM $all GROUP BY ALL HAVING count(*) > 1"
+_TWO_ROWS = "SELECT $named, count(*) AS times FROM $all GROUP BY ALL HAVING count(*) > 1"
 
 _AFTER = """
-SELECT $named, batch FROM (SELECT *, lag(final) OVER before AS ended FROM all_running
+SELECT $named, batch FROM (SELECT *, lag(final) OVER before AS ended FROM $all
 WINDOW before AS (PARTITION BY $named ORDER BY batch)) WHERE ended
 """
 
 # A group never loses a row, so its measure can change from null to a value but not back.
 _BACK = """
-SELECT $named, batch, $measure, was FROM (SELECT *, lag($measure) OVER before AS was FROM all_running
+SELECT $named, batch, $measure, was FROM (SELECT *, lag($measure) OVER before AS was FROM $all
 WINDOW before AS (PARTITION BY $named ORDER BY batch)) WHERE coalesce($measure $beyond was, was IS NOT NULL)
 """
 
@@ -65,13 +68,20 @@ def expect_running(session: Session, **fragments: str) -> None:
 def keep_latest(session: Session, pipeline: Pipeline) -> None:
     """Rename `actual_running` to `all_running`, and make it anew with the last row of each group.
 
-    Of an upserted table, it keeps all rows, since each must be the last one of its group.
+    Of an upserted table, it keeps all rows, since each must be the last one of its group. The table of
+    groups of final groups is treated alike.
     """
-    if pipeline.running_columns():
-        session.run("ALTER TABLE actual_running RENAME TO all_running")
-        columns = list(map(name, pipeline.group_key))
+    for found in _tables(pipeline):
+        session.run("ALTER TABLE $actual RENAME TO $all", **found.fragments)
+        columns = list(map(name, found.key))
         same = " AND ".join(f"u.{column} IS NOT DISTINCT FROM g.{column}" for column in columns)
-        session.run(_LATEST, named=_named(pipeline), same=same, every=str(_is_upserted(pipeline)))
+        unsure = fill("NOT EXISTS (FROM unsure_groups u WHERE $same)", same=same)
+        session.run(
+            _LATEST,
+            every=str(found.upserted),
+            sure=unsure if found.role == "running" else "true",
+            **found.fragments,
+        )
 
 
 def check_running(session: Session, pipeline: Pipeline) -> list[Breach | None]:
@@ -79,30 +89,47 @@ def check_running(session: Session, pipeline: Pipeline) -> list[Breach | None]:
 
     A group of an upserted table must have one row.
     """
-    if pipeline.aggregate is None or not pipeline.running_columns():
-        return []
-    named = _named(pipeline)
-    if _is_upserted(pipeline):
-        return [breach(session, "a running group that has two rows", _TWO_ROWS, named=named)]
+    return [each for found in _tables(pipeline) for each in _check(session, found)]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table of running groups: the kind of its rows, the group key, and the measures."""
+
+    role: str
+    key: Sequence[str]
+    measures: Mapping[str, Measure]
+    upserted: bool
+
+    @property
+    def fragments(self) -> dict[str, str]:
+        """The SQL fragments of statements on the table."""
+        return {"actual": f"actual_{self.role}", "all": f"all_{self.role}", "named": names(self.key)}
+
+
+def _tables(pipeline: Pipeline) -> Iterator[_Table]:
+    laid_out, rollup = pipeline.laid_out, pipeline.rollup
+    if pipeline.aggregate is not None and (table := laid_out.get("running")) is not None:
+        measures = pipeline.aggregate.measures
+        yield _Table("running", list(pipeline.group_key), measures, table.mode == "upsert")
+    if rollup is not None and (table := laid_out.get("running_rollup")) is not None:
+        yield _Table("running_rollup", rollup.key, rollup.aggregate.measures, table.mode == "upsert")
+
+
+def _check(session: Session, found: _Table) -> list[Breach | None]:
+    if found.upserted:
+        return [breach(session, "a running group that has two rows", fill(_TWO_ROWS, **found.fragments))]
     back = [
         breach(
             session,
             f"a running group whose {measure.function} {column} went back",
-            fill(_BACK, named=named, measure=name(column), beyond=beyond),
+            fill(_BACK, measure=name(column), beyond=beyond, **found.fragments),
         )
-        for column, measure in pipeline.aggregate.measures.items()
+        for column, measure in found.measures.items()
         if (beyond := FUNCTIONS[measure.function].back) is not None
     ]
     return [
-        breach(session, "a running group that has two rows of one batch", _TWICE, named=named),
-        breach(session, "a running group that went on after it was final", _AFTER, named=named),
+        breach(session, "a running group that has two rows of one batch", fill(_TWICE, **found.fragments)),
+        breach(session, "a running group that went on after it was final", fill(_AFTER, **found.fragments)),
         *back,
     ]
-
-
-def _is_upserted(pipeline: Pipeline) -> bool:
-    return pipeline.laid_out["running"].mode == "upsert"
-
-
-def _named(pipeline: Pipeline) -> str:
-    return names(list(pipeline.group_key))

@@ -86,6 +86,8 @@ function sinksOf({ tables, published }, { rate, total, has }) {
     results: (step) => rate(has(ofStep(step)) ? ofStep(step) : "join_results_total", "rows/s"),
     groups: () => total("groups_closed_total", "rows"),
     running: () => total("running_groups_total", "rows"),
+    rollup: () => total("rollup_closed_total", "rows"),
+    running_rollup: () => total("running_rollup_total", "rows"),
     dead_letters: () => total("dead_letters_total", "records"),
     violations: () => total("violations_total", "rows"),
     punctuations: () => total("propagated_punctuations_total", "punctuations"),

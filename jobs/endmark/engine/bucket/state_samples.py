@@ -42,15 +42,15 @@ def state_samples(join: SegmentJoin, groups: ClosingAggregate | None) -> Counter
         waits_for = _waits_for(side, others)
         samples[sample("pending_punctuations", stream=stream, waits_for=waits_for)] += side.pending_keys.rows
     if groups is not None:
-        samples.update(group_samples(groups))
+        samples.update(group_samples(groups, "groups"))
     return samples
 
 
-def group_samples(groups: ClosingAggregate) -> Counter[str]:
-    """Return the sizes of a bucket's open groups."""
+def group_samples(groups: ClosingAggregate, name: str) -> Counter[str]:
+    """Return the sizes of a bucket's open groups, given the name of this state in `boundedness`."""
     samples: Counter[str] = Counter()
     for kept in groups.lists.values():
-        samples.update(_state_samples(kept, {"operator": "aggregate", "stream": "groups"}))
+        samples.update(_state_samples(kept, {"operator": "aggregate", "stream": name}))
     return samples
 
 

@@ -1,1 +1,1 @@
-"""The second stage of a query: groups by another key than the join's."""
+"""The last stages of a query: groups by another key than the join's, and groups of final groups."""

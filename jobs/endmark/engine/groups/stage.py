@@ -1,9 +1,9 @@
 """The plan of a stage of groups, and the work of the stage before it.
 
-A stage of groups is the last one of a query. It groups the results of the stage before by another key, and
-its buckets are of that key. In every batch, each bucket of the stage before sends each of these buckets its
-share of the results, and its report on the patterns that can close a group. So a bucket of groups aligns the
-reports itself, as the sink does.
+A stage of groups takes the results of the stage before and groups them by another key, or it takes final
+groups and groups them once more. Its buckets are of that key. In every batch, each bucket of the stage before
+sends each of these buckets its share of the rows, and its report on the patterns that can close a group. So a
+bucket of groups aligns the reports itself, as the sink does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from endmark.engine import channels
 from endmark.engine.closing_patterns import ClosingPatterns
-from endmark.engine.streams import grouped_by
+from endmark.engine.streams import grouped_by, rolled_up
 from endmark.operators.group_by.group_by import KeyColumn, group_inputs, group_key
 from endmark.punctuation.columns import domain_of_type
 from endmark.punctuation.punctuation import Punctuation
@@ -43,14 +43,22 @@ class GroupStage:
         patterns: reads the patterns that close groups.
         reporters: the number of buckets of the stage before.
         buckets: the buckets of this stage.
-        shows_results: whether results leave the stage before for the sink, too.
+        shows: whether the rows that this stage takes leave the stage before for the sink, too.
+        state: the name of the state in metrics.
+        of_groups: whether the stage takes final groups; otherwise it takes results.
+        behind_groups: whether the stage before is one of groups, too.
+        goes_on: whether the groups go on into one more stage.
     """
 
     group: GroupPlan
     patterns: ClosingPatterns
     reporters: int
     buckets: Buckets
-    shows_results: bool
+    shows: bool
+    state: str = "groups"
+    of_groups: bool = False
+    behind_groups: bool = False
+    goes_on: bool = False
 
     @classmethod
     def of(cls, pipeline: Pipeline, reporters: int, buckets: Buckets) -> Self | None:
@@ -74,7 +82,40 @@ class GroupStage:
             reporters,
             buckets,
             pipeline.shows_results,
+            goes_on=pipeline.rollup is not None,
         )
+
+    @classmethod
+    def of_rollup(cls, pipeline: Pipeline, reporters: int, buckets: Buckets) -> Self | None:
+        """Make the plan of the stage of a pipeline's rollup; `None` if it has none.
+
+        Args:
+            pipeline: the pipeline.
+            reporters: the number of buckets of the stage that makes the final groups.
+            buckets: the buckets of the rollup.
+        """
+        if (rollup := pipeline.rollup) is None:
+            return None
+        return cls(
+            rolled_up(pipeline, rollup),
+            ClosingPatterns(rollup.equals, pipeline.last_stage.present_keys),
+            reporters,
+            buckets,
+            "groups" in pipeline.laid_out,
+            state=rollup.step,
+            of_groups=True,
+            behind_groups=pipeline.regroups,
+        )
+
+    @property
+    def final_channel(self) -> str:
+        """The channel of final groups."""
+        return channels.ROLLUP if self.of_groups else channels.GROUPS
+
+    @property
+    def running_channel(self) -> str:
+        """The channel of groups that a batch has changed."""
+        return channels.RUNNING_ROLLUP if self.of_groups else channels.RUNNING
 
     @property
     def domains(self) -> dict[str, Domain]:
@@ -86,7 +127,7 @@ class GroupStage:
     ) -> Iterator[tuple[int, str, bytes]]:
         """Add what the stage of groups needs to the output of a bucket of the stage before.
 
-        That stage puts out results as record batches. They are packed here.
+        A stage puts out results as record batches if they are grouped in this one. They are packed here.
 
         Args:
             label: the label of the bucket. What only the sink needs passes through this stage under
@@ -96,23 +137,29 @@ class GroupStage:
         Yields:
             Packed rows: the label of a bucket of groups, the channel and the blob.
         """
-        key = group_key(self.group.keys)
+        takes = channels.GROUPS if self.of_groups else channels.RESULTS
+        told_by = channels.REPORT if self.behind_groups else channels.PATTERNS
         report: dict[str, Any] = {"released": {}, "waiting": []}
         for channel, blob in output:
-            if isinstance(blob, pa.RecordBatch):
-                inputs = group_inputs(self.group.keys, self.group.measures, blob)
-                for bucket, rows in self.buckets.by_key(inputs, key):
-                    yield bucket, channels.GROUP_INPUTS, codec.encode(rows)
-                if self.shows_results:
-                    yield label, channel, codec.encode(blob)
-                continue
-            if channel == channels.PATTERNS:
+            if channel == takes:
+                rows = blob if isinstance(blob, pa.RecordBatch) else codec.decode(blob)
+                yield from self._shares(rows)
+                if not self.shows:
+                    continue
+            if channel == told_by:
                 report = self.patterns.narrowed(json.loads(blob))
-            yield label, channel, blob
+            if channel != channels.REPORT:
+                yield label, channel, codec.encode(blob) if isinstance(blob, pa.RecordBatch) else blob
         # Each bucket sends its report even if it is empty, so that silence is not taken for a statement.
         written = json.dumps(report).encode()
         for bucket in self.buckets.labels:
             yield bucket, channels.REPORT, written
+
+    def _shares(self, rows: pa.RecordBatch) -> Iterator[tuple[int, str, bytes]]:
+        """Yield each bucket's share of some rows, packed."""
+        inputs = group_inputs(self.group.keys, self.group.measures, rows)
+        for bucket, share in self.buckets.by_key(inputs, group_key(self.group.keys)):
+            yield bucket, channels.GROUP_INPUTS, codec.encode(share)
 
     def closing(self, text: str) -> Punctuation | None:
         """Return the groups that a pattern closes, by columns of the group key.

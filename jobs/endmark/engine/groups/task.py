@@ -1,4 +1,4 @@
-"""The task of one bucket of the second stage: it folds results into groups, and closes groups by patterns."""
+"""The task of one bucket of groups: it folds rows into groups, and closes groups by patterns."""
 
 from __future__ import annotations
 
@@ -25,11 +25,15 @@ if TYPE_CHECKING:
     from endmark.state.store import SegmentStore
 
 
+_CLOSED = {channels.GROUPS: "groups_closed_total", channels.ROLLUP: "rollup_closed_total"}
+_CHANGED = {channels.RUNNING: "running_groups_total", channels.RUNNING_ROLLUP: "running_rollup_total"}
+
+
 class GroupTask:
     """Runs the batches of one bucket of groups, from blobs to blobs.
 
-    A pattern that all buckets of the first stage announce together matches no later result. So the groups
-    that it matches are final, and it needs not be remembered.
+    A pattern that all buckets of the stage before announce together matches no later row. So the groups that
+    it matches are final, and it needs not be remembered.
 
     Args:
         stage: the plan of the stage.
@@ -54,7 +58,7 @@ class GroupTask:
             packed: the blobs of the batch, each with its channel. Those for the sink pass through.
 
         Yields:
-            Blobs for the sink, each with its channel.
+            Blobs for the sink and for the next stage, each with its channel.
         """
         inputs: list[pa.RecordBatch] = []
         reports: list[dict[str, Any]] = []
@@ -67,27 +71,31 @@ class GroupTask:
                 yield channel, blob
         if len(reports) != self._stage.reporters:
             raise AssertionError(
-                f"{len(reports)} of {self._stage.reporters} buckets of the first stage have sent a report"
+                f"{len(reports)} of {self._stage.reporters} buckets of the stage before have sent a report"
             )
         samples: Counter[str] = Counter()
         with self._profile.phase("aggregate"):
+            together = aligned(reports)
             self._groups.add(inputs)
-            closed = self._closed(aligned(reports))
-        samples[sample("groups_closed_total")] += closed.num_rows
+            closed = self._closed(together)
+        samples[sample(_CLOSED[self._stage.final_channel])] += closed.num_rows
         if closed.num_rows and self._stage.group.final:
-            yield channels.GROUPS, codec.encode(closed.select(self._stage.group.columns))
+            yield self._stage.final_channel, codec.encode(closed.select(self._stage.group.columns))
         if self._running is not None:
             with self._profile.phase("aggregate"):
                 self._running.note(inputs, closed)
                 changed = self._running.end_batch()
-            samples[sample("running_groups_total")] += changed.num_rows
+            samples[sample(_CHANGED[self._stage.running_channel])] += changed.num_rows
             if changed.num_rows:
-                yield channels.RUNNING, codec.encode(changed)
-        samples.update(group_samples(self._groups))
+                yield self._stage.running_channel, codec.encode(changed)
+        if self._stage.goes_on:
+            # All groups that these patterns match are final, in whichever bucket they were.
+            yield channels.REPORT, json.dumps({"released": together, "waiting": []}).encode()
+        samples.update(group_samples(self._groups, self._stage.state))
         yield channels.METRICS, json.dumps({"samples": samples}).encode()
 
     def _closed(self, patterns: Iterable[str]) -> pa.RecordBatch:
-        """Remove and return the groups that patterns of the first stage close."""
+        """Remove and return the groups that patterns close."""
         closing = [found for text in patterns if (found := self._stage.closing(text)) is not None]
         if not closing:
             return pa.RecordBatch.from_pylist([], self._groups.schema)

@@ -1,0 +1,97 @@
+"""An aggregate of the final groups of another one, such as orders by their number of payments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from endmark.pipeline.fields import require_column, require_key_column
+from endmark.pipeline.measures import FUNCTIONS
+from endmark.types import ColumnType
+
+if TYPE_CHECKING:
+    from endmark.pipeline.model import Pipeline
+    from endmark.pipeline.steps import Aggregate, Measure
+
+
+@dataclass(frozen=True, eq=False)
+class Rollup:
+    """The second of two aggregates. Each of its rows is a final group of the first one, which comes once.
+
+    It names columns as the table of these groups does. A group of the rollup is final once an announced
+    pattern rules out later results, and with them later groups of the first aggregate: a pattern on columns
+    of `by` alone, or the end of a stream that has a row in every result.
+
+    Args:
+        pipeline: the pipeline.
+        step: the name of the step.
+        of: the name of the first aggregate.
+        aggregate: the aggregate.
+    """
+
+    pipeline: Pipeline
+    step: str
+    of: str
+    aggregate: Aggregate
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns of the group key."""
+        return self.aggregate.by
+
+    def columns(self) -> dict[str, ColumnType]:
+        """Return the columns of the groups: the group key, then the measures."""
+        given = self.pipeline.group_columns()
+        found = {name: given[name] for name in self.key}
+        for name, measure in self.aggregate.measures.items():
+            found[name] = ColumnType.LONG if measure.column is None else measure.kind(given[measure.column])
+        return found
+
+    @property
+    def equals(self) -> dict[str, str]:
+        """The columns of results that equal a column of the group key in every result, each with that one."""
+        return {equal: name for equal, name in self.pipeline.group_equals.items() if name in self.key}
+
+    @property
+    def closers(self) -> dict[str, tuple[str, ...]]:
+        """The streams whose patterns close groups, each with the columns that its patterns restrict."""
+        return self.pipeline.closers_of(self.equals)
+
+    def check(self) -> None:
+        """Check the columns that the rollup names, and that its groups can be final or are shown before.
+
+        Raises:
+            ValueError: there is no such column, its type does not fit, a measure goes by a place that groups
+                do not have, or no group would ever be final and no table has the groups so far.
+        """
+        given, field = self.pipeline.group_columns(), f"steps.{self.step}.aggregate"
+        for name in self.key:
+            require_column(given, name, f"{field}.by")
+            if given[name].many:
+                raise ValueError(f"{field}.by: column {name!r} is {given[name]}; name one of single values")
+            require_key_column(given, name, f"{field}.by")
+        for name, measure in self.aggregate.measures.items():
+            if measure.column is not None:
+                self._check_measure(f"{field}.measures.{name}", measure, measure.column)
+        running = "running_rollup" in self.pipeline.laid_out
+        if not self.closers and not running:
+            raise ValueError(
+                f"{field}.by: no stream promises anything about {', '.join(self.key)} that holds for all "
+                f"results, so no group would ever close; write the groups so far: tables.{self.step}: "
+                f"{{from: {self.step}, mode: upsert}}"
+            )
+
+    def _check_measure(self, field: str, measure: Measure, column: str) -> None:
+        given = self.pipeline.group_columns()
+        require_column(given, column, field)
+        if FUNCTIONS[measure.function].by_place:
+            raise ValueError(
+                f"{field}: {measure.function} goes by the place of a row, and groups of {self.of} have none; "
+                "write min or max"
+            )
+        if given[column].many:
+            raise ValueError(f"{field}: column {column!r} is {given[column]}; name one of single values")
+        try:
+            measure.kind(given[column])
+        except ValueError as error:
+            raise ValueError(f"{field}: {error}") from error

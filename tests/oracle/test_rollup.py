@@ -1,0 +1,134 @@
+"""Groups of final groups, batch by batch, against their definition in DuckDB.
+
+A group of final groups is final once an announced pattern that restricts columns of its key alone matches it,
+or once a stream has ended that has a row in every result.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from endmark.pipeline import Pipeline
+from endmark.types import JoinType
+from endmark.verify.session import Session
+from support.bucket_tasks import BucketTasks, Tables, total
+from support.cases import cases
+from support.defined_groups import Definition, rows_of
+from support.promised_sellers import promised_sellers
+from support.random_batches import batches_of, random_tasks
+from support.sizes import BUCKETS, SIZES, Sizes
+from support.verify_histories import histories
+from support.verify_keys import COMPOSITE, LONG, KeyKind
+from support.verify_recompute import recomputed, require_within, sellers_of
+from support.verify_world import TWO_EACH, Record, bid, close, item, locate, make_pipeline
+
+
+def rolled_up(pipeline: Pipeline, by: list[str], groups: list[str], measures: dict[str, Any]) -> Pipeline:
+    """The pipeline with groups of groups: the columns `by` of groups by the columns `groups`."""
+    document: dict[str, Any] = pipeline.model_dump(by_alias=True)
+    counted = {"by": groups, "measures": {"rows": "count", "top": {"max": "items.seller_id"}}}
+    document["steps"].pop(pipeline.flow.aggregate or "", None)
+    document["steps"] |= {
+        "grouped": {"from": pipeline.flow.results, "aggregate": counted},
+        "totals": {"from": "grouped", "aggregate": {"by": by, "measures": measures}},
+    }
+    document["tables"] = {
+        "groups": {"from": "grouped"},
+        "totals": {},
+        "totals_so_far": {"from": "totals", "mode": "changes"},
+    }
+    return Pipeline.model_validate(document)
+
+
+@st.composite
+def measures(draw: st.DrawFn) -> dict[str, Any]:
+    """Measures of groups, of which each has `rows` and `top`."""
+    functions = ["sum", "min", "max", "avg", "count_distinct", "sorted"]
+    found: dict[str, Any] = {"groups": "count"}
+    for number in range(draw(st.integers(0, 3))):
+        found[f"m{number}"] = {draw(st.sampled_from(functions)): draw(st.sampled_from(["rows", "top"]))}
+    return found
+
+
+def hold(data: st.DataObject, pipeline: Pipeline, records: list[Record], sizes: Sizes) -> None:
+    """Assert that groups of groups are those of the definition after each batch, and those of `verify`."""
+    came: list[Tables] = []
+    with (
+        random_tasks(data, pipeline, sizes, group_buckets=data.draw(BUCKETS)) as (tasks, size),
+        Session() as session,
+    ):
+        session.run("SET threads = 1")
+        definition = Definition.of_groups(session, pipeline)
+        for number, batch in enumerate([*batches_of(records, size), []], 1):
+            came.append(found := tasks.batch(batch))
+            changed = found["running_rollup"]
+            told = [{column: row[column] for column in row if column != "batch"} for row in changed]
+            final, running = definition.batch(number, found, tasks.patterns)
+            assert rows_of(found["rollup"]) == final
+            assert rows_of(told) == running
+    tables = total(came)
+    event(f"groups of groups: {bool(tables['running_rollup'])}, final: {bool(tables['rollup'])}")
+    with recomputed(pipeline, records, tables, sizes.partitions) as session:
+        require_within(session, pipeline)
+
+
+def test_groups_of_groups_without_a_table_of_the_first_ones(tmp_path: Path) -> None:
+    """Two items of one lot, of which one has two bids and the other one."""
+    plain = make_pipeline(windows=(None, None), punctuated=(True, True), aggregated=False)
+    pipeline = rolled_up(plain, ["rows"], ["item_id"], {"groups": "count", "sum": {"sum": "top"}})
+    document = pipeline.model_dump(by_alias=True)
+    document["tables"] = {"totals": {"mode": "upsert"}}
+    pipeline = Pipeline.model_validate(document)
+    records = [*(item(key, 0, seller=key) for key in (1, 2, 3)), *(bid(key, 1) for key in (1, 1, 2, 3))]
+    records += [close(stream, key) for key in (1, 2, 3) for stream in ("items", "bids")]
+    tasks = BucketTasks(pipeline, sellers_of(pipeline), TWO_EACH, tmp_path)
+
+    found = tasks.batch(locate(records))
+
+    assert "groups" not in found
+    rows = [(row["rows"], row["groups"], row["sum"], row["final"]) for row in found["running_rollup"]]
+    assert sorted(rows) == [(1, 2, 5, False), (2, 1, 1, False)]
+    with recomputed(pipeline, records, found) as session:
+        require_within(session, pipeline)
+
+
+@pytest.mark.parametrize("kind", [JoinType.INNER, JoinType.LEFT, JoinType.SEMI])
+@cases(6, among=40)
+@given(data=st.data(), keys=st.sampled_from([LONG, COMPOSITE]))
+def test_groups_of_groups_by_the_key(kind: JoinType, data: st.DataObject, keys: KeyKind) -> None:
+    """Their key has columns of the join key, or measures."""
+    plain = make_pipeline(
+        keys=keys, kind=kind, windows=(None, None), punctuated=(True, True), aggregated=False
+    )
+    able = [*plain.key, "rows", "top"]
+    by = data.draw(st.lists(st.sampled_from(able), min_size=1, max_size=2, unique=True))
+    pipeline = rolled_up(plain, by, list(plain.key), data.draw(measures()))
+    sizes = data.draw(SIZES)
+    hold(data, pipeline, data.draw(histories(keys, sizes.partitions, pipeline.streams)), sizes)
+
+
+@pytest.mark.parametrize("kind", [JoinType.INNER, JoinType.LEFT, JoinType.SEMI])
+@cases(6, among=40)
+@given(data=st.data())
+def test_groups_of_groups_by_another_key(kind: JoinType, data: st.DataObject) -> None:
+    """They are final once no bucket of the join has an open row of a promised seller."""
+    plain = make_pipeline(
+        windows=(None, None), wider=("seller_id",), kind=kind, lookup="items", looking={"miss": "nulls"}
+    )
+    by = data.draw(
+        st.lists(
+            st.sampled_from(["items_seller_id", "items_seller_id", "sellers_name", "rows"]),
+            min_size=1,
+            max_size=2,
+            unique=True,
+        )
+    )
+    groups = ["items.seller_id", "sellers.name"]
+    pipeline = rolled_up(plain, by, groups, data.draw(measures()))
+    sizes = data.draw(SIZES)
+    hold(data, pipeline, data.draw(promised_sellers(sizes.partitions)), sizes)
