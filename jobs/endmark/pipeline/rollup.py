@@ -62,7 +62,8 @@ class Rollup:
 
         Raises:
             ValueError: there is no such column, its type does not fit, a measure goes by a place that groups
-                do not have, or no group would ever be final and no table has the groups so far.
+                do not have, the key has all of the first one, the name is taken, or no group would ever be
+                final and no table has the groups so far.
         """
         given, field = self.pipeline.group_columns(), f"steps.{self.step}.aggregate"
         for name in self.key:
@@ -73,12 +74,26 @@ class Rollup:
         for name, measure in self.aggregate.measures.items():
             if measure.column is not None:
                 self._check_measure(f"{field}.measures.{name}", measure, measure.column)
+        self._check_key(f"{field}.by")
         running = "running_rollup" in self.pipeline.laid_out
         if not self.closers and not running:
             raise ValueError(
                 f"{field}.by: no stream promises anything about {', '.join(self.key)} that holds for all "
                 f"results, so no group would ever close; write the groups so far: tables.{self.step}: "
                 f"{{from: {self.step}, mode: upsert}}"
+            )
+
+    def _check_key(self, field: str) -> None:
+        # Keys of the join that are closed one by one are announced in their buckets alone, and no pattern
+        # tells the stage of the rollup about them. So its groups by the whole join key would stay for ever.
+        if set(self.key) >= self.pipeline.group_key.keys():
+            raise ValueError(
+                f"{field}: {', '.join(self.key)} has the whole key of {self.of}, so each group would have "
+                "one row; leave a column of it out"
+            )
+        if self.step == "groups":
+            raise ValueError(
+                f"steps.groups: metrics call the groups of {self.of} so; name the second aggregate otherwise"
             )
 
     def _check_measure(self, field: str, measure: Measure, column: str) -> None:

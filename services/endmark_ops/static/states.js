@@ -16,7 +16,7 @@ function sumWhere(totals, metric, isMeant) {
 /** [rows, bytes] that a state has now. */
 function sizesOf({ input, holds }, totals) {
   const isGroups = holds === "groups";
-  const isMeant = ({ operator, stream }) => (operator === "aggregate") === isGroups && (isGroups || stream === input);
+  const isMeant = ({ operator, stream }) => (operator === "aggregate") === isGroups && stream === input;
   if (holds === "closed keys") return [sumWhere(totals, "closed_keys", ({ stream }) => stream === input), null];
   if (holds !== "rows" && !isGroups) return [null, null];
   return ["state_rows", "state_bytes"].map((metric) => sumWhere(totals, metric, isMeant));

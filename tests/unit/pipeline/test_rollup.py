@@ -20,6 +20,7 @@ def rolled_up(
     by: Any,
     measures: dict[str, Any] | None = None,
     *,
+    name: str = "totals",
     groups: tuple[str, ...] = ("item_id", "lot"),
     tables: dict[str, Any] | None = None,
     steps: dict[str, Any] | None = None,
@@ -30,7 +31,7 @@ def rolled_up(
     document: dict[str, Any] = plain.model_dump(by_alias=True)
     document["steps"] |= {
         "grouped": {"from": plain.flow.results, "aggregate": {"by": groups, "measures": FIRST}},
-        "totals": {"from": "grouped", "aggregate": {"by": by, "measures": measures or {"groups": "count"}}},
+        name: {"from": "grouped", "aggregate": {"by": by, "measures": measures or {"groups": "count"}}},
         **(steps or {}),
     }
     document["tables"] = {"totals": {"mode": "upsert"}} if tables is None else tables
@@ -56,9 +57,8 @@ def test_columns_are_named_as_in_the_table_of_groups() -> None:
     ("by", "groups", "closers"),
     [
         ("lot", ("item_id", "lot"), {"items": ("lot",), "bids": ("lot",)}),
-        (["lot", "item_id"], ("item_id", "lot"), {"items": ("item_id", "lot"), "bids": ("item_id", "lot")}),
         ("rows", ("item_id", "lot"), {}),
-        (["rows", "lot"], ("lot",), {"items": ("lot",), "bids": ("lot",)}),
+        (["rows", "lot"], ("item_id", "lot"), {"items": ("lot",), "bids": ("lot",)}),
         ("items_seller_id", ("items.seller_id", "sellers.name"), {"items": ("seller_id",)}),
         ("sellers_name", ("items.seller_id", "sellers.name"), {}),
     ],
@@ -105,6 +105,14 @@ def test_groups_of_groups_are_explained() -> None:
         (
             {"by": "rows", "tables": {"totals": {}}},
             "would ever close; write the groups so far: tables.totals: {from: totals, mode: upsert}",
+        ),
+        (
+            {"by": ["rows", "lot", "item_id"]},
+            "steps.totals.aggregate.by: rows, lot, item_id has the whole key of grouped, so each group would",
+        ),
+        (
+            {"by": "lot", "name": "groups", "tables": {"groups": {"mode": "upsert"}}},
+            "steps.groups: metrics call the groups of grouped so; name the second aggregate otherwise",
         ),
         ({"by": "lot", "tables": {"grouped": {}}}, "steps.totals: no table has its groups"),
         (
