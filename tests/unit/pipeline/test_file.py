@@ -57,7 +57,7 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         (
             "steps.again",
             {"from": "by_item", "aggregate": {"by": "item_id", "measures": {"n": "count"}}},
-            "steps.by_item: the rows of this aggregate go to another step; let the pipeline end here",
+            "steps.again: no table has its groups; add tables.again: {}, or leave the step out",
         ),
         (
             "steps.by_item",

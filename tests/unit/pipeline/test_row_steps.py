@@ -187,7 +187,7 @@ def test_a_derived_key(tmp_path: Path) -> None:
         ),
         (
             {"last": {"from": "by_order", "where": "gross > 100"}},
-            "steps.by_order: the rows of this aggregate go to another step",
+            "steps.by_order: the rows of this aggregate go to a step that is no aggregate",
         ),
     ],
 )
