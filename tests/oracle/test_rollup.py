@@ -25,7 +25,7 @@ from support.sizes import BUCKETS, SIZES, Sizes
 from support.verify_histories import histories
 from support.verify_keys import COMPOSITE, LONG, KeyKind
 from support.verify_recompute import recomputed, require_within, sellers_of
-from support.verify_world import TWO_EACH, Record, bid, close, item, locate, make_pipeline
+from support.verify_world import TWO_EACH, Record, bid, close, item, locate, make_pipeline, promise
 
 
 def rolled_up(pipeline: Pipeline, by: list[str], groups: list[str], measures: dict[str, Any]) -> Pipeline:
@@ -93,6 +93,27 @@ def test_groups_of_groups_without_a_table_of_the_first_ones(tmp_path: Path) -> N
     assert "groups" not in found
     rows = [(row["rows"], row["groups"], row["sum"], row["final"]) for row in found["running_rollup"]]
     assert sorted(rows) == [(1, 2, 5, False), (2, 1, 1, False)]
+    with recomputed(pipeline, records, found) as session:
+        require_within(session, pipeline)
+
+
+def test_a_promised_column_of_the_join_key_closes_groups_of_groups(tmp_path: Path) -> None:
+    """Lot a has two items, and all partitions of a stream promise it; lot b stays open."""
+    plain = make_pipeline(keys=COMPOSITE, windows=(None, None), punctuated=(True, True), aggregated=False)
+    pipeline = rolled_up(plain, ["lot"], ["item_id", "lot"], {"groups": "count", "rows": {"sum": "rows"}})
+    records = [item(key, 0, keys=COMPOSITE) for key in (0, 1, 2)]
+    records += [bid(key, 1, keys=COMPOSITE) for key in (0, 0, 1, 2)]
+    records += [
+        promise(stream, {"lot": {"equals": "a"}}, partition)
+        for stream in ("items", "bids")
+        for partition in range(2)
+    ]
+    tasks = BucketTasks(pipeline, sellers_of(pipeline), TWO_EACH, tmp_path, buckets=2, group_buckets=2)
+
+    found = tasks.batch(locate(records))
+
+    assert sorted(row["item_id"] for row in found["groups"]) == [0, 1]
+    assert found["rollup"] == [{"lot": "a", "groups": 2, "rows": 3}]
     with recomputed(pipeline, records, found) as session:
         require_within(session, pipeline)
 
