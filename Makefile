@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ARGS ?=
 CASES ?= 2000
-# The tests of the whole stack that `make test` runs: those that a change breaks most likely, in two minutes.
-FIRST := $(addprefix tests/stack/test_,crashes.py dataframe.py demo.py pipeline_spark.py repeated_batch.py session.py)
+# The tests of the whole stack that `make test` runs: those that a change breaks most likely.
+FIRST := $(addprefix tests/stack/test_,dataframe.py demo.py pipeline_spark.py repeated_batch.py session.py)
 FIRST += $(addprefix tests/browser/test_,dashboard.py views.py)
 BESIDE := -n 3 --dist loadfile --no-loadscope-reorder
 SEED := $(or $(SEED),$(shell date +%s))
