@@ -57,7 +57,7 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         (
             "steps.again",
             {"from": "by_item", "aggregate": {"by": "item_id", "measures": {"n": "count"}}},
-            "steps.again: no table has its groups; add tables.again: {}, or leave the step out",
+            "steps.again.aggregate.by: item_id has the whole key of by_item, so each group",
         ),
         (
             "steps.by_item",
