@@ -31,7 +31,10 @@ from support.verify_world import TWO_EACH, Record, bid, close, item, locate, mak
 def rolled_up(pipeline: Pipeline, by: list[str], groups: list[str], measures: dict[str, Any]) -> Pipeline:
     """The pipeline with groups of groups: the columns `by` of groups by the columns `groups`."""
     document: dict[str, Any] = pipeline.model_dump(by_alias=True)
-    counted = {"by": groups, "measures": {"rows": "count", "top": {"max": "items.seller_id"}}}
+    first: dict[str, Any] = {"rows": "count", "top": {"max": "items.seller_id"}}
+    if pipeline.join is not None and pipeline.join.type is not JoinType.SEMI:
+        first["tips"] = {"sum": "bids.tip"}
+    counted = {"by": groups, "measures": first}
     document["steps"].pop(pipeline.flow.aggregate or "", None)
     document["steps"] |= {
         "grouped": {"from": pipeline.flow.results, "aggregate": counted},
@@ -46,12 +49,13 @@ def rolled_up(pipeline: Pipeline, by: list[str], groups: list[str], measures: di
 
 
 @st.composite
-def measures(draw: st.DrawFn) -> dict[str, Any]:
-    """Measures of groups, of which each has `rows` and `top`."""
+def measures(draw: st.DrawFn, kind: JoinType) -> dict[str, Any]:
+    """Measures of groups, of which each has `rows` and `top`, and `tips` unless a semi join hides them."""
+    columns = ["rows", "top", *([] if kind is JoinType.SEMI else ["tips"])]
     functions = ["sum", "min", "max", "avg", "count_distinct", "sorted"]
     found: dict[str, Any] = {"groups": "count"}
     for number in range(draw(st.integers(0, 3))):
-        found[f"m{number}"] = {draw(st.sampled_from(functions)): draw(st.sampled_from(["rows", "top"]))}
+        found[f"m{number}"] = {draw(st.sampled_from(functions)): draw(st.sampled_from(columns))}
     return found
 
 
@@ -129,7 +133,7 @@ def test_groups_of_groups_by_the_key(kind: JoinType, data: st.DataObject, keys: 
     able = [*plain.key, "rows", "top"]
     drawn = st.lists(st.sampled_from(able), min_size=1, max_size=2, unique=True)
     by = data.draw(drawn.filter(lambda by: not set(by) >= set(plain.key)))
-    pipeline = rolled_up(plain, by, list(plain.key), data.draw(measures()))
+    pipeline = rolled_up(plain, by, list(plain.key), data.draw(measures(kind)))
     sizes = data.draw(SIZES)
     hold(data, pipeline, data.draw(histories(keys, sizes.partitions, pipeline.streams)), sizes)
 
@@ -151,6 +155,6 @@ def test_groups_of_groups_by_another_key(kind: JoinType, data: st.DataObject) ->
         ).filter(lambda by: set(by) != {"items_seller_id", "sellers_name"})
     )
     groups = ["items.seller_id", "sellers.name"]
-    pipeline = rolled_up(plain, by, groups, data.draw(measures()))
+    pipeline = rolled_up(plain, by, groups, data.draw(measures(kind)))
     sizes = data.draw(SIZES)
     hold(data, pipeline, data.draw(promised_sellers(sizes.partitions)), sizes)

@@ -44,8 +44,21 @@ class Rollup:
         given = self.pipeline.group_columns()
         found = {name: given[name] for name in self.key}
         for name, measure in self.aggregate.measures.items():
-            found[name] = ColumnType.LONG if measure.column is None else measure.kind(given[measure.column])
+            found[name] = ColumnType.LONG if measure.column is None else self._kind(measure, measure.column)
         return found
+
+    def _kind(self, measure: Measure, column: str) -> ColumnType:
+        """Return the type of a measure of a column of groups.
+
+        Raises:
+            ValueError: the function does not take a column of this type.
+        """
+        first = None if self.pipeline.aggregate is None else self.pipeline.aggregate.measures.get(column)
+        of = self.pipeline.group_columns()[column]
+        # A sum of sums is one of results, and no group has 10**10 of these. So it has digits enough.
+        if FUNCTIONS[measure.function].adds and first and first.function == "sum" and first.column:
+            of = self.pipeline.type_of(first.column)
+        return measure.kind(of)
 
     @property
     def equals(self) -> dict[str, str]:
@@ -107,6 +120,6 @@ class Rollup:
         if given[column].many:
             raise ValueError(f"{field}: column {column!r} is {given[column]}; name one of single values")
         try:
-            measure.kind(given[column])
+            self._kind(measure, column)
         except ValueError as error:
             raise ValueError(f"{field}: {error}") from error

@@ -22,6 +22,7 @@ def rolled_up(
     *,
     name: str = "totals",
     groups: tuple[str, ...] = ("item_id", "lot"),
+    first: dict[str, Any] | None = None,
     tables: dict[str, Any] | None = None,
     steps: dict[str, Any] | None = None,
     **fields: Any,
@@ -30,7 +31,10 @@ def rolled_up(
     plain = make_pipeline(keys=COMPOSITE, aggregated=False, windows=(None, None), **fields)
     document: dict[str, Any] = plain.model_dump(by_alias=True)
     document["steps"] |= {
-        "grouped": {"from": plain.flow.results, "aggregate": {"by": groups, "measures": FIRST}},
+        "grouped": {
+            "from": plain.flow.results,
+            "aggregate": {"by": groups, "measures": FIRST | (first or {})},
+        },
         name: {"from": "grouped", "aggregate": {"by": by, "measures": measures or {"groups": "count"}}},
         **(steps or {}),
     }
@@ -73,6 +77,14 @@ def test_streams_that_promise_columns_of_the_key_close_groups_of_groups(
     (state,) = (one for one in states(pipeline) if one.input == "totals")
     assert [bound.closed_by for bound in state.bounded_by] == [(stream,) for stream in closers]
     assert state.declared == (not closers)
+
+
+def test_a_sum_of_decimals_is_added_once_more() -> None:
+    """It has 38 digits. No other column of so many may be added."""
+    sums = {"tips": {"sum": "bids.tip"}}
+    pipeline = rolled_up("rows", {"sum": {"sum": "tips"}, "mean": {"avg": "tips"}}, first=sums)
+    columns = pipeline.columns_of("running_rollup")
+    assert (str(columns["sum"]), str(columns["mean"])) == ("decimal(38,2)", "double")
 
 
 def test_groups_of_groups_are_explained() -> None:
