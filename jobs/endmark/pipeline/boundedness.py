@@ -15,16 +15,17 @@ oldest row of this input in state, and moves if something frees these rows.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from endmark.domain import Domain
+from endmark.duration_words import in_words
 from endmark.errors import ConfigError
 from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import timedelta
 
     from endmark.pipeline.model import Pipeline
     from endmark.pipeline.rollup import Rollup
@@ -65,9 +66,9 @@ class Bound:
             closing = [owner if means == last[1] else f"{owner} {means}" for owner, means in others]
             parts.append(f"{_listed([*closing, ' '.join(last)])} on {', '.join(self.on)}")
         if self.window_seconds is not None:
-            seconds = f"{self.window_seconds:f}".rstrip("0").rstrip(".")
+            duration = in_words(timedelta(seconds=self.window_seconds))
             owners = _listed([_possessive(name) for name in self.progress_of])
-            parts.append(f"{self._wait} {seconds} s after {owners} progress")
+            parts.append(f"{self._wait} {duration} after {owners} progress")
         return " with ".join(parts)
 
     @property

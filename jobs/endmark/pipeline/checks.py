@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from endmark.domain import Domain
+from endmark.duration_words import in_words
 from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline.asked import asked
 from endmark.pipeline.fields import require_column, require_key_column, require_name
@@ -248,8 +249,8 @@ def _check_forgetting(stage: Stage, side: str, forget_after: timedelta) -> None:
             )
         if other == side and forget_after < window:
             raise ValueError(
-                f"{field}: {_seconds(forget_after)} is less than the window of {side}, "
-                f"{_seconds(window)}, in which a key still has results; use the window or more"
+                f"{field}: {in_words(forget_after)} is less than the window of {side}, "
+                f"{in_words(window)}, in which a key still has results; use the window or more"
             )
 
 
@@ -434,10 +435,6 @@ def _check_upserted(pipeline: Pipeline, role: str, table: Table, field: str) -> 
                 f"{field}: column {name!r} is a text of the key, and Delta reads an empty text there as "
                 "null, which is another key; leave it out"
             )
-
-
-def _seconds(duration: timedelta) -> str:
-    return f"{duration.total_seconds():g} s"
 
 
 def _listed(names: tuple[str, ...]) -> str:

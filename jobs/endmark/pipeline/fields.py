@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from endmark.domain import Domain
+from endmark.duration_words import in_words
 from endmark.types import ColumnType
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
@@ -116,7 +117,7 @@ def _within(least: timedelta, most: timedelta) -> Callable[[timedelta], timedelt
     def check(duration: timedelta) -> timedelta:
         if not least <= duration <= most:
             shortest = f"{least // _MILLISECOND}ms"
-            raise ValueError(f"{duration.total_seconds():g} s is not from {shortest} to {_in_days(most)}")
+            raise ValueError(f"{in_words(duration)} is not from {shortest} to {_in_days(most)}")
         return duration
 
     return check

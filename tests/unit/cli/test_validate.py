@@ -133,11 +133,11 @@ def test_validate_prints_a_line_per_state(tmp_path: Path) -> None:
     """Bounds for each; what is unbounded and accepted is said too."""
     told = CliRunner().invoke(app, ["validate"], env=ENVIRONMENT).stdout.splitlines()[1:]
     assert told == [
-        "items rows: bounded by window 60 s after bids' progress and by bids' punctuations on item_id",
+        "items rows: bounded by window 1 minute after bids' progress and by bids' punctuations on item_id",
         "bids rows: bounded by window 10 s after items' progress and by items' punctuations on item_id",
         (
             "groups: bounded by items' and bids' punctuations on item_id, "
-            "by items' punctuations on item_id with window 60 s after bids' progress "
+            "by items' punctuations on item_id with window 1 minute after bids' progress "
             "and by bids' punctuations on item_id with window 10 s after items' progress"
         ),
         "items closed keys: unbounded, remembered until a pattern holds them, in ranges of 24 bytes",

@@ -144,7 +144,7 @@ def test_a_cache_has_knobs_where_there_is_one() -> None:
         ("batch.records", True, "batch.records: Input should be a valid integer"),
         ("batch.every", "999999999999d", "batch.every: '999999999999d' is not from 0 to 36500d"),
         ("batch.every", "0.01ms", "batch.every: '0.01ms' is no whole number of milliseconds"),
-        ("batch.every", "2d", "batch.every: 172800 s is not from 0ms to 1d"),
+        ("batch.every", "2d", "batch.every: 2 days is not from 0ms to 1d"),
         ("batch.every", 10**400, "batch.every: 1000000"),
         ("batch.every", -(10**400), "batch.every: -1000000"),
         ("batch.every", float("nan"), "batch.every: nan is not a duration such as 500ms"),

@@ -27,7 +27,7 @@ def test_forgetting_bounds_closed_keys() -> None:
     """Closed keys of the other stream stay."""
     told = [str(state) for state in states(pipeline()) if state.holds == "closed keys"]
     assert told == [
-        "items closed keys: bounded by forgetting them 60 s after items' and bids' progress",
+        "items closed keys: bounded by forgetting them 1 minute after items' and bids' progress",
         "bids closed keys: unbounded, remembered until a pattern holds them, in ranges of 24 bytes",
     ]
 
@@ -35,7 +35,7 @@ def test_forgetting_bounds_closed_keys() -> None:
 @pytest.mark.parametrize(
     ("changed", "error"),
     [
-        ({"after": "59s"}, "items.forget_keys_after: 59 s is less than the window of items, 60 s"),
+        ({"after": "59s"}, "items.forget_keys_after: 59 s is less than the window of items, 1 minute"),
         ({"windows": (60, None)}, "rows of bids would stay for ever once their key is forgotten"),
         ({"windows": (None, 10)}, "rows of items would stay for ever once their key is forgotten"),
         ({"punctuated": (False, True)}, "items closes no key; leave it out"),

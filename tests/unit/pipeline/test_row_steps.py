@@ -359,7 +359,7 @@ def test_duplicates_need_time_or_closed_keys(tmp_path: Path) -> None:
     content["steps"]["priced"]["deduplicate"]["within"] = "1h"
     content["streams"]["orders"] = TWICE | {"punctuated_on": "order_id"}
     assert str(seen(loaded(tmp_path, content))) == (
-        "orders seen values: bounded by forgetting them 3600 s after orders' progress and by orders' "
+        "orders seen values: bounded by forgetting them 1 hour after orders' progress and by orders' "
         "punctuations on order_id"
     )
 
