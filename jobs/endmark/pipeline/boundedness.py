@@ -20,9 +20,9 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from endmark.domain import Domain
-from endmark.duration_words import in_words
 from endmark.errors import ConfigError
 from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
+from endmark.pipeline.duration_words import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

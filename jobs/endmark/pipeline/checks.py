@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from endmark.domain import Domain
-from endmark.duration_words import in_words
 from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline.asked import asked
+from endmark.pipeline.duration_words import in_words
 from endmark.pipeline.fields import require_column, require_key_column, require_name
 from endmark.pipeline.measures import FUNCTIONS
 from endmark.pipeline.tables import GROUP_ROLES, RESERVED, is_latest_role, require_layout

@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from endmark.domain import Domain
-from endmark.duration_words import in_words
+from endmark.pipeline.duration_words import in_words
 from endmark.types import ColumnType
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")

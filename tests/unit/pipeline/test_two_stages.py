@@ -221,7 +221,7 @@ def test_bounds_of_both_stages_are_told() -> None:
         return f"{name}'s" if name == "paid" else f"{name}'"
 
     rows = [
-        f"{name} rows: bounded by window {days[name] * 86_400} s after {owner(others[name])} progress and by "
+        f"{name} rows: bounded by window {days[name]} days after {owner(others[name])} progress and by "
         f"{owner(others[name])} punctuations on {on[name]}"
         for name in days
     ]

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from endmark.duration_words import in_words
+from endmark.pipeline.duration_words import in_words
 
 
 @pytest.mark.parametrize(
