@@ -106,7 +106,7 @@ FORGETTING: dict[JoinType, tuple[SideName, ...]] = {
 
 
 @pytest.mark.parametrize("kind", FORGETTING)
-@cases(100)
+@cases(60)
 @given(
     data=st.data(),
     key=st.sampled_from(KINDS),
@@ -219,7 +219,7 @@ def test_a_key_is_remembered_while_its_rows_are_not_late(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("preset", [preset for preset in Preset if PRESETS[preset].spill])
-@cases(50, among=4)
+@cases(30, among=4)
 @given(
     data=st.data(),
     budget=st.integers(1, 8),
