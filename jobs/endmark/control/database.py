@@ -342,6 +342,14 @@ class OpsDatabase:
             found = connection.execute(_before(batches.c.offsets, pipeline, batch_id)).scalar()
         return found or {}
 
+    def totals_at(self, pipeline: str, at: float) -> Samples:
+        """Return the totals that held at a time, in Unix seconds; empty if there was no batch yet."""
+        until = (batches.c.pipeline == pipeline) & (batches.c.committed_at <= at)
+        query = sa.select(batches.c.totals).where(until).order_by(batches.c.batch_id.desc()).limit(1)
+        with self.engine.connect() as connection:
+            found: Samples | None = connection.execute(query).scalar()
+        return found or {}
+
     def batches_after(self, pipeline: str, batch_id: int, limit: int) -> Sequence[FinishedBatch]:
         """Return the newest batches whose number is greater than `batch_id`, the oldest of them first.
 
