@@ -18,7 +18,7 @@ from endmark.metrics import Samples, sample
 # records of the last days.
 BOUNDS = (0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 7.5, 10, 15, 30, 60, 120, 300, 900, 3600, 14_400, 86_400)
 LABELS = (*(f"{bound:g}" for bound in BOUNDS), "+Inf")
-QUANTILES = (0.5, 0.99)
+QUANTILES = {"p50": 0.5, "p99": 0.99}
 
 
 def latency_samples(shares: Iterable[Mapping[str, Mapping[str, int]]], committed_at: float) -> Samples:
@@ -46,9 +46,9 @@ def latency_samples(shares: Iterable[Mapping[str, Mapping[str, int]]], committed
         seconds = sum(latency * count for latency, count in latencies)
         samples[sample("latency_seconds_total", stream=stream)] = seconds
         ranks = list(accumulate(count for _, count in latencies))
-        for part in QUANTILES:
+        for name, part in QUANTILES.items():
             latency, _ = latencies[bisect_left(ranks, part * ranks[-1])]
-            samples[sample("batch_latency_seconds", stream=stream, quantile=f"{part:g}")] = latency
+            samples[sample("batch_latency_seconds", stream=stream, quantile=name)] = latency
     return samples
 
 

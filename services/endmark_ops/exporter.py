@@ -28,7 +28,12 @@ _OWN = {
     "endmark_topic_records_total": "Records that a stream's topic has had.",
 }
 
-_IN_A_HISTOGRAM = {"latency_records_total", "latency_seconds_total"}
+HISTOGRAMS = {
+    "endmark_batch_duration_seconds": "Wall-clock seconds of batches that the sidecar has seen, by pipeline.",
+    "endmark_latency_seconds": "Seconds from Kafka's timestamp of a record to the commit of the batch that "
+    "read it, by stream.",
+}
+IN_HISTOGRAMS = {"latency_records_total", "latency_seconds_total"}
 
 
 class OpsCollector(Collector):
@@ -77,11 +82,14 @@ class _Families:
         family.add_sample(name, dict(labels), value)
 
 
+def _histogram(name: str, *labels: str) -> HistogramMetricFamily:
+    return HistogramMetricFamily(name, HISTOGRAMS[name], labels=labels)
+
+
 def _durations(durations: Mapping[str, Histogram]) -> list[Metric]:
     if not durations:
         return []
-    text = "Wall-clock seconds of batches that the sidecar has seen, by pipeline."
-    family = HistogramMetricFamily("endmark_batch_duration_seconds", text, labels=["pipeline"])
+    family = _histogram("endmark_batch_duration_seconds", "pipeline")
     for pipeline, found in durations.items():
         family.add_metric([pipeline], found.cumulative(), found.seconds)
     return [family]
@@ -89,8 +97,7 @@ def _durations(durations: Mapping[str, Histogram]) -> list[Metric]:
 
 def _latencies(snapshots: Mapping[str, Snapshot]) -> list[Metric]:
     """Return the latencies of records. The series of each stream begin at zero, before its first record."""
-    text = "Seconds from Kafka's timestamp of a record to the commit of the batch that read it, by stream."
-    family = HistogramMetricFamily("endmark_latency_seconds", text, labels=["pipeline", "stream"])
+    family = _histogram("endmark_latency_seconds", "pipeline", "stream")
     for pipeline, snapshot in snapshots.items():
         totals = {} if snapshot.batch is None else snapshot.batch.totals
         for stream in snapshot.streams:
@@ -116,7 +123,7 @@ def _add(families: _Families, pipeline: str, snapshot: Snapshot) -> None:
         families.add("endmark_topic_records_total", own | {"topic": topic}, count)
     if snapshot.batch is not None:
         for name, samples in by_name(snapshot.batch.totals).items():
-            if name in _IN_A_HISTOGRAM:
+            if name in IN_HISTOGRAMS:
                 continue
             for labels, value in samples:
                 families.add(f"endmark_{name}", labels | own, value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endmark.latency import buckets_of, quantile
+from endmark.latency import QUANTILES, buckets_of, quantile
 from endmark_ops.models import StreamLatency
 from endmark_ops.source import Snapshot
 
@@ -16,7 +16,7 @@ def stream_latencies(snapshot: Snapshot) -> list[StreamLatency]:
         until_now = buckets_of(snapshot.batch.totals, stream)
         until_then = buckets_of(snapshot.earlier, stream)
         recent = [now - then for now, then in zip(until_now, until_then, strict=True)]
-        half, most = quantile(recent, 0.5), quantile(recent, 0.99)
+        half, most = (quantile(recent, QUANTILES[name]) for name in ("p50", "p99"))
         if half is not None and most is not None:
             found.append(StreamLatency(stream=stream, p50_seconds=half, p99_seconds=most))
     return found
