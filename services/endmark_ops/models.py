@@ -368,6 +368,7 @@ class PipelineInfo(BaseModel):
     tables: list[TableDescription] = Field(description="with the step or stream whose rows each of them has")
     published: dict[str, str] = Field(description="the topics that get rows, by step")
     control_topic: str
+    keys: list[dict[str, str]] = Field(description="keys that the job may be asked for: types by column")
     lookups: list[LookupDescription] = Field(description="those of one stream in the order of its rows")
     states: list[StateDescription] = Field(description="with their bounds, as `endmark validate` says them")
 
