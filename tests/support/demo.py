@@ -63,6 +63,12 @@ class Demo:
             assert time.monotonic() < deadline, self.said
             time.sleep(0.5)
 
+    def token(self) -> str:
+        """Return the token that may write, as the demo says it."""
+        found = re.search(r"token to turn knobs[^:]*: (\S+)", self._plain)
+        assert found is not None, self.said
+        return found[1]
+
     def why(self, key: str) -> subprocess.CompletedProcess[str]:
         """Ask the job of the auction why a key is open, as the demo says how."""
         found = re.search(r"--bootstrap=(\S+) --ops-url=(\S+)", self._plain)

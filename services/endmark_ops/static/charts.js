@@ -6,6 +6,7 @@ import { linesOf } from "./series.js";
 
 const SHORTEST_WINDOW_SECONDS = 60;
 const AXIS_WIDTH = 50;
+const HALF_TIME = 26; // of the width of a time, which may stand at the right end
 const COLOURS = 8;
 const LATEST = "last batch";
 const WHOLE_STEPS = Array.from({ length: 39 }, (_, i) => [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3));
@@ -110,7 +111,7 @@ export class Chart {
     return {
       width: this.canvas.clientWidth || 400,
       height: this.canvas.clientHeight || 180,
-      padding: [6, usesRight ? 0 : 14, 0, 0],
+      padding: [6, usesRight ? 0 : HALF_TIME, 0, 0],
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, sync: { key: "endmark" }, points: { size: 7 } },
       scales: {

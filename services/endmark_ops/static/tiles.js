@@ -4,7 +4,6 @@ import { element, setText } from "./dom.js";
 import { NONE, percent, quantity, written } from "./format.js";
 import { sumOf } from "./samples.js";
 
-const TIMED_BATCHES = 100;
 const RECENT_SECONDS = 300;
 
 const TILES = [
@@ -19,12 +18,6 @@ const TILES = [
     unit: "/s",
     value: ({ rate }) => rate("join_results_total"),
     detail: ({ total }) => `${written(total("join_results_total"), "results")} so far`,
-  },
-  {
-    name: "Batch time, p50",
-    unit: "seconds",
-    value: ({ batchTime }) => batchTime(0.5),
-    detail: ({ batchTime }) => `p95 ${written(batchTime(0.95), "seconds")}`,
   },
   {
     name: "Latency, p50",
@@ -75,11 +68,6 @@ function behind(lag, rate, isRead) {
 
 const most = (values) => (values.length ? Math.max(...values) : null);
 
-function quantile(values, share) {
-  const sorted = values.filter((value) => value !== undefined).sort((a, b) => a - b);
-  return sorted.length ? sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] : null;
-}
-
 /** Puts the tiles into a list and returns what brings them up to date. */
 export function createTiles(parent) {
   const shown = TILES.map((tile) => {
@@ -111,9 +99,6 @@ function figuresOf(history, { state, now, lag_records: lag, latency, last_batch:
   // After its end a run reads nothing, however young its last batch is.
   const isRead = !["stopped", "failed", "lost"].includes(state);
   const until = isRead ? now : Infinity;
-  const times = history.batches
-    .slice(-TIMED_BATCHES)
-    .map(({ samples }) => samples["batch_seconds{phase=total}"]);
   return {
     lag,
     isRead,
@@ -121,6 +106,5 @@ function figuresOf(history, { state, now, lag_records: lag, latency, last_batch:
     total: (metric) => sumOf(history.last.totals, metric),
     // That of the slowest stream. It is of the last minutes, so it is not known when no batch came in these.
     latency: (name) => (batch?.age_seconds < RECENT_SECONDS ? most(latency.map((each) => each[name])) : null),
-    batchTime: (share) => quantile(times, share),
   };
 }
