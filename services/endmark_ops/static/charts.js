@@ -85,10 +85,11 @@ export class Chart {
   data() {
     const times = this.history.batches.map((batch) => batch.committed_at);
     if (!this.panel.stack) return [times, ...this.lines.map((line) => line.values)];
-    const below = times.map(() => 0);
+    // Times of the newest batch may come after it; until then it has no point at 0.
+    const below = times.map((_, i) => (this.lines.some(({ values }) => values[i] !== null) ? 0 : null));
     const stacked = this.lines.map((line) => {
       if (line.emphasis) return line.values;
-      return line.values.map((value, i) => (below[i] += value ?? 0));
+      return line.values.map((value, i) => (below[i] === null ? null : (below[i] += value ?? 0)));
     });
     return [times, ...stacked];
   }

@@ -26,6 +26,7 @@ class Letters {
     this.said = element("p", { className: "note", attributes: { role: "status" } });
     this.list = element("div", {});
     this.older = button("Older ones", () => this.load({ ...this.search, after: this.next }));
+    this.older.hidden = true;
     this.open = element("div", {});
     const submit = element("button", { text: "Search", attributes: { type: "submit" } });
     const { topic, reason, text } = this.inputs;

@@ -48,6 +48,7 @@ export const PANELS = [
   },
   {
     title: "State size",
+    wide: true,
     note: "Bytes of state, dead rows included",
     axis: "bytes",
     whole: true,
@@ -55,6 +56,7 @@ export const PANELS = [
   },
   {
     title: "Purged, invalidated, dropped",
+    wide: true,
     note: "Rows that left state, or never entered it",
     axis: "rows/s",
     sources: [
@@ -65,6 +67,7 @@ export const PANELS = [
   },
   {
     title: "Lookup reads",
+    wide: true,
     note: "Pages and lists of keys read, and stream rows that each one served",
     axis: "reads/s",
     rightAxis: "rows/read",
@@ -94,16 +97,17 @@ export const PANELS = [
   {
     title: "Dead letters and violations",
     live: true,
-    note: "All so far, by reason",
+    note: "All so far, by reason of a dead letter or violation",
     axis: "records",
     whole: true,
     sources: [
-      { metric: "dead_letters_total", as: "total", unit: "records", name: "dead letter", by: "reason" },
+      { metric: "dead_letters_total", as: "total", unit: "records", by: "reason" },
       { metric: "violations_total", as: "total", unit: "rows", name: "violation", by: "reason" },
     ],
   },
   {
     title: "Punctuations",
+    wide: true,
     note: "Pending ones, and keys remembered as closed",
     axis: "punctuations",
     rightAxis: "keys",

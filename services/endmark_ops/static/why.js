@@ -17,7 +17,7 @@ function blockOf({ step, sentences: [reason, ...streams], ...fate }) {
     children: [
       element("h3", { text: title }),
       element("p", { text: reason }),
-      element("ul", { className: "progress", children: streams.map((text) => element("li", { text })) }),
+      element("ul", { className: "facts-of-streams", children: streams.map((text) => element("li", { text })) }),
     ],
   });
 }
