@@ -191,12 +191,12 @@ def test_hostile_error_text_stays_text(running_job: Job, page: Page, pictures: P
     page.screenshot(path=pictures / "failed.png")
 
 
-def test_quiet_run_is_stale(job: Job, page: Page) -> None:
+def test_quiet_run_is_stale(waiting_job: Job, page: Page) -> None:
     """A run that says it is running but commits nothing is called stale."""
-    job.start()
-    job.commit(age=3000)
+    waiting_job.start()
+    waiting_job.commit(age=3000)
     expect(page.locator("#state")).to_have_text("running")
-    with job.database.engine.begin() as connection:
+    with waiting_job.database.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE runs SET started_at = started_at - 5000")
     expect(page.locator("#state")).to_have_text("stale")
     expect(page.locator("#problem-title")).to_have_text("No batch for more than 1 min")
