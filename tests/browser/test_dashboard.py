@@ -74,9 +74,12 @@ def test_every_chart_is_drawn(running_job: Job, page: Page) -> None:
 
 
 def test_live_view_fits_one_screen(running_job: Job, page: Page, pictures: Path) -> None:
-    """All its charts end above the bottom of a small laptop's screen."""
+    """All its charts end on a small laptop's screen, with as many reasons as the demo has."""
     page.set_viewport_size({"width": 1280, "height": 800})
-    expect(page.locator("#batch")).to_have_text("#119")
+    reasons = ("empty", "missing_field", "unknown_field", "not_utf8")
+    running_job.commit(told={f"dead_letters_total{{reason={reason}}}": 16.0 for reason in reasons})
+    expect(page.locator("#batch")).to_have_text("#120")
+    expect(page.locator(".legend li", has_text="violation")).to_have_count(2)
     bottoms = [
         each.evaluate("node => node.getBoundingClientRect().bottom")
         for each in page.get_by_role("figure").all()
