@@ -39,7 +39,9 @@ def latency_samples(shares: Iterable[Mapping[str, Mapping[str, int]]], committed
     for stream, found in by_stream.items():
         if not found:  # none of its records has a timestamp
             continue
-        latencies = sorted((max(0.0, committed_at - time / 1000), count) for time, count in found.items())
+        latencies = sorted(
+            (round(max(0.0, committed_at - time / 1000), 3), count) for time, count in found.items()
+        )
         for latency, count in latencies:
             key = sample("latency_records_total", stream=stream, up_to=LABELS[bisect_left(BOUNDS, latency)])
             samples[key] = samples.get(key, 0.0) + count
