@@ -53,7 +53,7 @@ def test_a_filtered_row_keeps_its_promises() -> None:
 
 
 def test_a_lost_column_is_in_violations_alone() -> None:
-    """A step loses the column that asked: neither results nor state have it, but a row set aside is whole."""
+    """A step loses the column that asked: results do not have it, but a row set aside is whole."""
     document = make_pipeline(windows=(None, None)).model_dump()
     del document["steps"]["by_key"]["aggregate"]["measures"]["seller"]
     step = {"derive": {"seller": "sellers.name"}, "drop": ["bids.seller_id", "rating"]}

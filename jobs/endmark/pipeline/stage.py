@@ -475,7 +475,7 @@ class Stage:
         """Return the columns that row steps behind lookups of an input lose, named as in results."""
         found = [column for column, _ in self.arriving(given)]
         found += [column for column, _ in self._found_by(self.pipeline.lookups_of(given))]
-        found += [column for step in self.looked_up_steps(given).values() for column in step.derived]
+        found += [column for step in self.looked_up_steps(given).values() for column in step.added]
         return [column for column in found if column not in dict(self.columns_of(given))]
 
     def _origins_found(self, given: str) -> dict[str, dict[str, ColumnType]]:

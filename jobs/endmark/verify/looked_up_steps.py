@@ -56,7 +56,7 @@ def step_looked_up(
     needed |= {column for derivation in step.derived.values() for column in derivation.expression.columns}
     known = [column for column in columns if column in needed]
     arriving = rows_behind(session, [step], table, known)
-    derived = "".join(f", s.{name(column)}" for column in step.derived)
+    derived = "".join(f", s.{name(column)}" for column in step.added)
     parts = {"table": name(table), "made": made, **_places(pipeline, stream)}
     session.run_on(arriving, _BEHIND, derived=derived, **parts)
     session.run_on(arriving, _LEFT_OUT, [FILTERED], found=found, **parts)
