@@ -89,7 +89,7 @@ test-deploy: $(READY) ## Check the Helm chart by the schemas of its kinds; run A
 	PYTHONPATH=tests $(BIN)/python -m deploy.dag var/airflow/bin/python
 
 .PHONY: picture
-picture: $(READY) test-system ## The dashboard while rows wait for HYBRIDJOIN, from a demo; writes docs/pictures
+picture: $(READY) test-system ## Each view of the dashboard, light, dark and small, from a demo; writes docs/pictures and var/pictures
 	PYTHONPATH=tests $(BIN)/python -m browser.picture
 
 .PHONY: lint

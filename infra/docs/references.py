@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 
 from endmark import metrics
 from endmark.pipeline import Pipeline
+from endmark_ops.exporter import HISTOGRAMS, IN_HISTOGRAMS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -62,10 +63,12 @@ def _field_row(field: str, declared: dict[str, Any], example: Any, schema: dict[
 
 
 def metrics_page() -> str:
-    """Return docs/metrics.md: the catalogue."""
+    """Return docs/metrics.md: the catalogue, with the sidecar's histograms."""
     lines = ["| metric | kind | counts |", "|---|---|---|"]
     for name, doc in metrics.CATALOGUE.items():
-        lines.append(_row(f"`endmark_{name}`", "counter" if metrics.is_counter(name) else "gauge", doc))
+        if name not in IN_HISTOGRAMS:
+            lines.append(_row(f"`endmark_{name}`", "counter" if metrics.is_counter(name) else "gauge", doc))
+    lines += [_row(f"`{name}`", "histogram", doc) for name, doc in HISTOGRAMS.items()]
     return "\n\n".join(["# Metrics", _GENERATED, _ABOUT_METRICS, "\n".join(lines)]) + "\n"
 
 

@@ -95,6 +95,12 @@ CATALOGUE: dict[str, str] = {
     "publish_seconds": "Wall-clock seconds of the last batch's records for the output topic.",
     "state_commit_seconds": "Seconds Spark's state store took to commit the last batch, summed over tasks.",
     "batch_seconds": "Wall-clock seconds of the last batch, by phase; `total` covers all of it.",
+    "latency_records_total": "Records of a stream by latency, which is the time from Kafka's timestamp to "
+    "the commit of the batch that read the record. It is at most `up_to` seconds, and above the next smaller "
+    "bound.",
+    "latency_seconds_total": "Sum of the latencies of a stream's records.",
+    "batch_latency_seconds": "Latency that a share of a stream's records in the last batch does not exceed, "
+    "by `quantile`.",
     "batch_due_time_seconds": "When a batch is due even without a record, because rows wait for it, in Unix "
     "seconds.",
 }

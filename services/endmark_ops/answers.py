@@ -5,6 +5,7 @@ from __future__ import annotations
 from endmark.control.database import FinishedBatch
 from endmark.metrics import CATALOGUE, Samples
 from endmark_ops import health
+from endmark_ops.latencies import stream_latencies
 from endmark_ops.models import BatchPoint, LastBatch, RunInfo, Sample, Status, Total
 from endmark_ops.progress import stream_progress
 from endmark_ops.source import Run, Snapshot
@@ -30,6 +31,7 @@ def status_of(pipeline: str, snapshot: Snapshot, stale_seconds: float) -> Status
         last_batch=_last_batch(snapshot),
         lag_records=None if snapshot.lag is None else sum(snapshot.lag.values()),
         progress=stream_progress(totals),
+        latency=stream_latencies(snapshot),
         totals=_totals(totals),
     )
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from endmark.metrics import CATALOGUE
+from endmark.latency import LABELS, buckets_of
+from endmark.metrics import CATALOGUE, sample
 from endmark_ops.access import FailedLogins
 from endmark_ops.durations import Durations, Histogram
 from endmark_ops.health import is_lost
@@ -26,6 +28,13 @@ _OWN = {
     "endmark_topic_records_total": "Records that a stream's topic has had.",
 }
 
+HISTOGRAMS = {
+    "endmark_batch_duration_seconds": "Wall-clock seconds of batches that the sidecar has seen, by pipeline.",
+    "endmark_latency_seconds": "Seconds from Kafka's timestamp of a record to the commit of the batch that "
+    "read it, by stream.",
+}
+IN_HISTOGRAMS = {"latency_records_total", "latency_seconds_total"}
+
 
 class OpsCollector(Collector):
     """A Prometheus collector that reads the ops database at every scrape.
@@ -42,12 +51,13 @@ class OpsCollector(Collector):
         self._durations = durations
 
     def collect(self) -> Iterable[Metric]:
-        families, durations = _Families(), {}
+        families, durations, latencies = _Families(), {}, {}
         for source in self._sources:
             snapshot = source.snapshot()
             durations[source.pipeline] = self._durations.of(source, snapshot.batch)
+            latencies[source.pipeline] = snapshot
             _add(families, source.pipeline, snapshot)
-        return [*families.in_order(), *_histograms(durations)]
+        return [*families.in_order(), *_durations(durations), *_latencies(latencies)]
 
 
 class _Families:
@@ -72,14 +82,29 @@ class _Families:
         family.add_sample(name, dict(labels), value)
 
 
-def _histograms(durations: Mapping[str, Histogram]) -> list[Metric]:
+def _histogram(name: str, *labels: str) -> HistogramMetricFamily:
+    return HistogramMetricFamily(name, HISTOGRAMS[name], labels=labels)
+
+
+def _durations(durations: Mapping[str, Histogram]) -> list[Metric]:
     if not durations:
         return []
-    text = "Wall-clock seconds of batches that the sidecar has seen, by pipeline."
-    family = HistogramMetricFamily("endmark_batch_duration_seconds", text, labels=["pipeline"])
+    family = _histogram("endmark_batch_duration_seconds", "pipeline")
     for pipeline, found in durations.items():
         family.add_metric([pipeline], found.cumulative(), found.seconds)
     return [family]
+
+
+def _latencies(snapshots: Mapping[str, Snapshot]) -> list[Metric]:
+    """Return the latencies of records. The series of each stream begin at zero, before its first record."""
+    family = _histogram("endmark_latency_seconds", "pipeline", "stream")
+    for pipeline, snapshot in snapshots.items():
+        totals = {} if snapshot.batch is None else snapshot.batch.totals
+        for stream in snapshot.streams:
+            counts = accumulate(buckets_of(totals, stream))
+            seconds = totals.get(sample("latency_seconds_total", stream=stream), 0.0)
+            family.add_metric([pipeline, stream], list(zip(LABELS, counts, strict=True)), seconds)
+    return [family] if family.samples else []
 
 
 def _add(families: _Families, pipeline: str, snapshot: Snapshot) -> None:
@@ -98,6 +123,8 @@ def _add(families: _Families, pipeline: str, snapshot: Snapshot) -> None:
         families.add("endmark_topic_records_total", own | {"topic": topic}, count)
     if snapshot.batch is not None:
         for name, samples in by_name(snapshot.batch.totals).items():
+            if name in IN_HISTOGRAMS:
+                continue
             for labels, value in samples:
                 families.add(f"endmark_{name}", labels | own, value)
 

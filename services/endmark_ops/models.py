@@ -106,6 +106,18 @@ class StreamProgress(BaseModel):
     sentence: str
 
 
+class StreamLatency(BaseModel):
+    """The seconds from Kafka's timestamp of a record to the commit of the batch that read it.
+
+    Half of a stream's records do not exceed `p50_seconds`, and 99 of 100 do not exceed `p99_seconds`. Only
+    records that were committed in the last five minutes count. A latency of more than a day is told as a day.
+    """
+
+    stream: str
+    p50_seconds: float
+    p99_seconds: float
+
+
 class Status(BaseModel):
     """The state of the pipeline at the time `now`.
 
@@ -123,6 +135,7 @@ class Status(BaseModel):
         description="records in Kafka that no batch has read, also while no job runs; null: not known"
     )
     progress: list[StreamProgress]
+    latency: list[StreamLatency] = Field(description="streams without a record in that time are left out")
     totals: list[Total]
 
 
@@ -355,6 +368,7 @@ class PipelineInfo(BaseModel):
     tables: list[TableDescription] = Field(description="with the step or stream whose rows each of them has")
     published: dict[str, str] = Field(description="the topics that get rows, by step")
     control_topic: str
+    keys: list[dict[str, str]] = Field(description="keys that the job may be asked for: types by column")
     lookups: list[LookupDescription] = Field(description="those of one stream in the order of its rows")
     states: list[StateDescription] = Field(description="with their bounds, as `endmark validate` says them")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -18,11 +18,13 @@ from endmark.control.questions import ask
 from endmark.control.replays import Replay, replay, replayed
 from endmark.databases import database_url, place
 from endmark.errors import MissingPartError
+from endmark.metrics import Samples
 from endmark.wire.control import Question
 from endmark_ops.lag import Ends, lag
 
 T = TypeVar("T")
 
+RECENT_SECONDS = 300.0  # figures of the last minutes are of this time
 
 _LOG = logging.getLogger(__name__)
 _FOR_CLIENTS = "cannot read the ops database; the sidecar's log has the cause"
@@ -72,6 +74,8 @@ class Snapshot:
         alive_at: the time of the last sign of life of the run's driver; `None`: not known.
         lag: records that no batch has read, by topic; `None`: not known.
         ends: records that a stream's topic has ever had, by topic; `None`: not known.
+        streams: the names of the streams, by the pipeline's latest job; empty before a job has started.
+        earlier: the totals of `RECENT_SECONDS` ago; empty if there was no batch yet.
     """
 
     run: Run | None
@@ -80,6 +84,8 @@ class Snapshot:
     alive_at: float | None = None
     lag: Mapping[str, int] | None = None
     ends: Mapping[str, int] | None = None
+    streams: Collection[str] = ()
+    earlier: Samples = field(default_factory=dict)
 
     @property
     def sign_of_life_age(self) -> float | None:
@@ -167,26 +173,31 @@ class OpsSource:
         self._ends = ends
 
     def snapshot(self) -> Snapshot:
-        row, batch, description, now = self._read(
-            lambda database: (
+        def read(database: OpsDatabase) -> tuple[Any, FinishedBatch | None, Any, float, Samples]:
+            now = database.now()
+            return (
                 database.latest_run(self.pipeline),
                 database.latest_batch(self.pipeline),
                 database.description(self.pipeline),
-                database.now(),
+                now,
+                database.totals_at(self.pipeline, now - RECENT_SECONDS),
             )
-        )
+
+        row, batch, description, now, earlier = self._read(read)
         run = Run(**{name: row[name] for name in Run.__dataclass_fields__}) if row else None
         alive_at = row["alive_at"] if row else None
+        snapshot = Snapshot(run, batch, now, alive_at, earlier=earlier)
         if description is None:
-            return Snapshot(run, batch, now, alive_at)
+            return snapshot
         found = Description.model_validate(description)
-        streams = found.topics.values()
-        ends = self._ends({*streams, found.control_topic})
+        snapshot = replace(snapshot, streams=found.topics.keys())
+        topics = found.topics.values()
+        ends = self._ends({*topics, found.control_topic})
         if ends is None:
-            return Snapshot(run, batch, now, alive_at)
+            return snapshot
         waiting = lag(ends, {} if batch is None else batch.offsets)
-        had = {topic: sum(end for _, end in ends[topic].values()) for topic in streams}
-        return Snapshot(run, batch, now, alive_at, waiting, had)
+        had = {topic: sum(end for _, end in ends[topic].values()) for topic in topics}
+        return replace(snapshot, lag=waiting, ends=had)
 
     def batches(self, after: int, limit: int) -> Sequence[FinishedBatch]:
         """Return the newest `limit` batches with a greater id than `after`, oldest first."""

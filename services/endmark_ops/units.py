@@ -76,5 +76,8 @@ UNITS: dict[str, str] = {
     "publish_seconds": "seconds",
     "state_commit_seconds": "seconds",
     "batch_seconds": "seconds",
+    "latency_records_total": "records",
+    "latency_seconds_total": "seconds",
+    "batch_latency_seconds": "seconds",
     "batch_due_time_seconds": "seconds",
 }

@@ -21,7 +21,7 @@ from support.ops_tokens import WRITER
 
 pytestmark = pytest.mark.timeout(600)
 
-VIEWS = ("live", "charts", "graph", "ledger", "states", "lookup", "join", "letters", "knobs", "totals")
+VIEWS = ("live", "charts", "graph", "ledger", "states", "why", "lookup", "join", "letters", "knobs", "totals")
 SHOWN = (("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390))
 
 

@@ -120,6 +120,9 @@ def test_an_operator_needs_the_page_alone(warehouse: Warehouse, page: Page, pict
     _mend_a_record(page)
     page.screenshot(path=pictures / "operator-letters.png", full_page=True)
     wait_for(lambda: MENDED in _joined(warehouse), job)
+    page.goto(f"{base}#why")
+    _ask_why(page)
+    page.screenshot(path=pictures / "operator-why.png", full_page=True)
     feed.silent.add("items")
     page.goto(f"{base}#graph")
     expect(page.get_by_role("img", name="items: idle")).to_be_visible(timeout=180_000)
@@ -230,6 +233,19 @@ def _mend_a_record(page: Page) -> None:
         re.compile(r"replayed by ann at .*, is offset \d+ now")
     )
     expect(record.get_by_role("button", name="Replay")).to_be_disabled()
+
+
+def _ask_why(page: Page) -> None:
+    """The item that stays open has an item and a bid, and no stream has closed it."""
+    page.get_by_label("item_id, long").fill(str(MENDED))
+    page.keyboard.press("Enter")
+    answer = page.get_by_role("region", name="open", exact=False).filter(has_text=f"item_id={MENDED} is open")
+    expect(answer.first).to_contain_text(
+        re.compile(r"because .* has not closed it: .* punctuation"), timeout=60_000
+    )
+    expect(answer.first.get_by_role("listitem").filter(has_text="bids: ")).to_contain_text(
+        "has not closed it"
+    )
 
 
 def _reads(samples: Samples, by: str) -> float:

@@ -26,7 +26,19 @@ from support.verify_alone import alone
 
 pytestmark = pytest.mark.timeout(400)
 
-VIEWS = ["Live", "Charts", "Graph", "Ledger", "State", "Lookup", "Join", "Dead letters", "Knobs", "Totals"]
+VIEWS = [
+    "Live",
+    "Charts",
+    "Graph",
+    "Ledger",
+    "State",
+    "Why open",
+    "Lookup",
+    "Join",
+    "Dead letters",
+    "Knobs",
+    "Totals",
+]
 LONG = "known_to_the_marketing_department_and_its_friends"
 HOSTILE = b'<img src=x onerror="document.title=1">'
 WIDTH_OVER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -93,6 +105,13 @@ def test_graph_ledger_and_lookup_say_what_the_job_has_told(described_job: Job, p
     assert batch is not None
     expect(page.locator("#blocks")).to_contain_text("1,234 rows wait for a lookup")
     expect(page.locator("#blocks")).to_contain_text("items: progress is held back by partition 2")
+    page.goto(f"{page.url.partition('#')[0]}#live")
+    expect(page.locator(".tile", has_text="Latency, p50")).to_contain_text(re.compile(r"75\d.ms\s*p99 \d"))
+    page.goto(f"{page.url.partition('#')[0]}#charts")
+    latency = page.get_by_role("figure").filter(has_text="From Kafka\u2019s timestamp")
+    expect(latency.get_by_role("listitem").filter(has_text="p99 · bids")).to_contain_text(
+        re.compile(r"\d.m?s$")
+    )
     page.goto(f"{page.url.partition('#')[0]}#ledger")
     ledger = page.get_by_role("region", name="Promises of items", exact=True).last
     expect(ledger.get_by_role("row")).to_have_count(4)
@@ -236,6 +255,27 @@ def test_a_small_window_scrolls_the_graph_by_keyboard(described_job: Job, page: 
     page.wait_for_timeout(1500)  # ages are shown anew once a second
     assert frame.evaluate("frame => frame.scrollLeft") == scrolled > 0
     assert page.evaluate(WIDTH_OVER) <= 0
+
+
+def test_a_question_is_kept_while_batches_come_and_refused_in_words(described_job: Job, page: Page) -> None:
+    """It needs a token that may write. tests/browser/test_operator.py asks a job that is real."""
+    page.goto(f"{page.url.partition('#')[0]}#why")
+    question = page.get_by_role("region", name="Key item_id")
+    value = question.get_by_label("item_id, long")
+    value.focus()
+    page.keyboard.type("seven")
+    described_job.commit()
+    expect(page.locator("#batch")).to_have_text(f"#{described_job.batch_id}")
+    expect(value).to_be_focused()
+    page.keyboard.press("Enter")
+    page.get_by_label("Token of the sidecar").fill(WRITER)
+    page.get_by_role("button", name="Use it").click()
+    said = question.get_by_role("status")
+    expect(said).to_contain_text("It was refused: item_id: 'seven' is no long")
+    value.fill("7")
+    question.get_by_role("button", name="Ask").click()
+    expect(said).to_contain_text(re.compile("It was refused: .*127.0.0.1:1"))
+    expect(question.get_by_role("button", name="Ask")).to_be_enabled()
 
 
 def test_long_names_of_steps_fit_their_boxes_and_cards(running_job: Job, page: Page, pictures: Path) -> None:

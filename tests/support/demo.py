@@ -63,6 +63,12 @@ class Demo:
             assert time.monotonic() < deadline, self.said
             time.sleep(0.5)
 
+    def token(self) -> str:
+        """Return the token that may write, as the demo says it."""
+        found = re.search(r"token to turn knobs[^:]*: (\S+)", self._plain)
+        assert found is not None, self.said
+        return found[1]
+
     def why(self, key: str) -> subprocess.CompletedProcess[str]:
         """Ask the job of the auction why a key is open, as the demo says how."""
         found = re.search(r"--bootstrap=(\S+) --ops-url=(\S+)", self._plain)
@@ -111,6 +117,7 @@ def require_equal_tables_and_waiting_rows(directory: Path, lookup: str, *, stay:
         if stay:
             demo.wait_for("stay until Ctrl-C")
             assert "<title>" in _get(url)
+            require_latencies(_get(f"{url}metrics"))
             assert demo.why("item_id=1").returncode == 0
             demo.process.send_signal(signal.SIGINT)
         output, _ = demo.process.communicate(timeout=DEADLINE_SECONDS)
@@ -127,6 +134,22 @@ def require_equal_tables_and_waiting_rows(directory: Path, lookup: str, *, stay:
     assert pages > 500
     assert lists == 0
     assert waiting > 0
+
+
+def require_latencies(metrics: str) -> None:
+    """Hold that each record of a stream has a latency, and that most are within a minute.
+
+    Args:
+        metrics: what the sidecar has told Prometheus after a job has read all records.
+    """
+    for stream in ("items", "bids"):
+        own = rf'{{pipeline="auction",stream="{stream}"}} (\S+)'
+        [read] = re.findall(rf"endmark_records_total{own}", metrics)
+        [counted] = re.findall(rf"endmark_latency_seconds_count{own}", metrics)
+        within = rf'endmark_latency_seconds_bucket{{le="60",pipeline="auction",stream="{stream}"}} (\S+)'
+        [soon] = re.findall(within, metrics)
+        assert float(read) == float(counted) > 0
+        assert float(soon) > 0.5 * float(read)
 
 
 def _looked_up(said: str) -> list[int]:

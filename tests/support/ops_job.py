@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,10 +116,32 @@ class Job:
             **{sample("profile_seconds_total", phase=phase): spent for phase, spent in tasks.items()},
             sample("compute_seconds"): 0.4 * wave,
             sample("batch_seconds", phase="total"): sum(phases.values()) + 0.03,
+            **latencies("bids", {0.75: bids // 2, 1: bids - bids // 2}, 0.7 * wave, 0.95 * wave),
+            **latencies("items", {0.75: items}, 0.6 * wave, 0.7 * wave),
         }
         return {key: float(value) for key, value in samples.items()} | {
             sample("batch_seconds", phase=phase): seconds for phase, seconds in phases.items()
         }
+
+
+def latencies(stream: str, records: Mapping[float, int], half: float, most: float) -> Samples:
+    """Return the samples of a stream's latency.
+
+    Args:
+        stream: the stream.
+        records: the number of records by the upper bound of their bucket, in seconds.
+        half: the latency of half of them.
+        most: the latency of 99 of 100.
+    """
+    counts = {
+        sample("latency_records_total", stream=stream, up_to=f"{bound:g}"): float(count)
+        for bound, count in records.items()
+    }
+    return counts | {
+        sample("latency_seconds_total", stream=stream): half * sum(records.values()),
+        sample("batch_latency_seconds", stream=stream, quantile="p50"): half,
+        sample("batch_latency_seconds", stream=stream, quantile="p99"): most,
+    }
 
 
 def costs_of(relation: str, rows: float, page: float = 2e-3) -> Samples:

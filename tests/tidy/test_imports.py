@@ -18,7 +18,7 @@ FLOORS = (
     ("types",),
     ("expression",),
     ("databases", "metrics", "condition", "condition_failures", "embedded"),
-    ("profile", "punctuation", "row_steps"),
+    ("latency", "profile", "punctuation", "row_steps"),
     ("state", "wire"),
     ("relation",),
     ("operators.promise_codec", "operators.stream_batch"),

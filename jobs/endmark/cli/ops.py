@@ -173,6 +173,15 @@ def _row(each: PipelineOverview) -> tuple[str, ...]:
     )
 
 
+def _length(seconds: float) -> str:
+    """Return a latency in words; of one that exceeds a day, only this is known."""
+    from endmark.latency import BOUNDS
+
+    if seconds >= BOUNDS[-1]:
+        return "a day or more"
+    return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:,.0f} s"
+
+
 def _status_lines(found: Status) -> Iterator[str]:
     yield f"{found.pipeline} is {found.state}"
     if found.run is not None and found.run.error:
@@ -183,6 +192,11 @@ def _status_lines(found: Status) -> Iterator[str]:
     yield "behind: unknown, since no broker tells" if lag is None else f"behind: {lag:,} records"
     for progress in found.progress:
         yield progress.sentence
+    for each in found.latency:
+        yield (
+            f"latency of {each.stream} in the last 5 minutes: p50 {_length(each.p50_seconds)}, "
+            f"p99 {_length(each.p99_seconds)}"
+        )
     for total in found.totals:
         if total.name in _TOTALS:
             yield f"{_TOTALS[total.name]}: {sum(each.value for each in total.samples):,.0f}"

@@ -15,6 +15,7 @@ were not committed belong to no version of a table.
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from endmark.driver.table_log import TableLog
 from endmark.driver.topics import require_counted
 from endmark.engine import channels
 from endmark.engine.delta_files import DeltaFiles, write_files
+from endmark.latency import latency_samples
 from endmark.metrics import Samples, add, sample
 from endmark.operators.stream_join.announce import aligned
 from endmark.spark import query_log
@@ -118,6 +120,7 @@ class Sink:
             samples[sample("compute_seconds")] = perf_counter() - started
             files = self._files(output[channels.FILES], patterns, batch_id)
             samples |= self._commit(files, batch_id)
+            samples |= latency_samples((report.get("times", {}) for report in reports), time.time())
             if self._topics:
                 samples[sample("publish_seconds")] = self._publish(packed, files, list(patterns), batch_id)
             self._ops.record_batch(self._pipeline.name, batch_id, self._run_id, samples, offsets)

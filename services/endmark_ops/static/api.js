@@ -3,6 +3,7 @@
 import { askForToken, token } from "./token.js";
 
 const TIMEOUT_MS = 8000;
+const ANSWER_MS = 30_000; // the sidecar waits 20 s for the batch that answers a question
 
 /** The path of the sidecar from here; a pipeline's views are two folders down. */
 const ROOT = document.documentElement.dataset.root;
@@ -29,24 +30,24 @@ export async function problemOf(response, title = "The sidecar has no current fi
   return new ApiError(title, explained(detail) ?? `HTTP status ${response.status}`);
 }
 
-async function request(path, options = {}) {
+async function request(path, { timeout = TIMEOUT_MS, ...options } = {}) {
   const headers = { ...options.headers, ...headersWithToken() };
   let response;
   try {
-    response = await fetch(path, { ...options, headers, signal: AbortSignal.timeout(TIMEOUT_MS) });
+    response = await fetch(path, { ...options, headers, signal: AbortSignal.timeout(timeout) });
     if (response.ok) return await response.json();
   } catch (error) {
     throw new ApiError("The sidecar does not answer", `${error.message}. The figures below are the last known ones.`);
   }
   const problem = await problemOf(response, options.method && "It was refused");
-  if (response.status === 401 && (await askForToken(problem.message))) return request(path, options);
+  if (response.status === 401 && (await askForToken(problem.message))) return request(path, { timeout, ...options });
   throw problem;
 }
 
 const explained = (detail) => (Array.isArray(detail) ? detail.map(({ msg }) => msg).join("; ") : detail);
 
-const send = (method, path, body) =>
-  request(path, { method, body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
+const send = (method, path, body, timeout) =>
+  request(path, { method, body: JSON.stringify(body), headers: { "Content-Type": "application/json" }, timeout });
 
 /** One line a pipeline, sorted by name. */
 export const fetchPipelines = async () => (await request(`${ROOT}api/pipelines`)).pipelines;
@@ -70,6 +71,9 @@ export const fetchWhatIfs = async (exponent) =>
 export const fetchKnobs = () => request(`${OWN}/knobs`);
 export const setKnob = (name, value) => send("PUT", `${OWN}/knobs/${name}`, { value });
 export const revertKnob = (name, to) => send("POST", `${OWN}/knobs/${name}/revert`, { to });
+
+/** What keeps a key open; `key` has the text of each of its columns. */
+export const askWhy = (key) => send("POST", `${OWN}/why`, { key }, ANSWER_MS);
 
 /** A page of dead letters that meet `search`, whose empty fields say nothing. */
 export function fetchLetters(search) {

@@ -6,6 +6,7 @@ import { linesOf } from "./series.js";
 
 const SHORTEST_WINDOW_SECONDS = 60;
 const AXIS_WIDTH = 50;
+const HALF_TIME = 26; // of the width of a time, which may stand at the right end
 const COLOURS = 8;
 const LATEST = "last batch";
 const WHOLE_STEPS = Array.from({ length: 39 }, (_, i) => [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3));
@@ -84,10 +85,11 @@ export class Chart {
   data() {
     const times = this.history.batches.map((batch) => batch.committed_at);
     if (!this.panel.stack) return [times, ...this.lines.map((line) => line.values)];
-    const below = times.map(() => 0);
+    // Times of the newest batch may come after it; until then it has no point at 0.
+    const below = times.map((_, i) => (this.lines.some(({ values }) => values[i] !== null) ? 0 : null));
     const stacked = this.lines.map((line) => {
       if (line.emphasis) return line.values;
-      return line.values.map((value, i) => (below[i] += value ?? 0));
+      return line.values.map((value, i) => (below[i] === null ? null : (below[i] += value ?? 0)));
     });
     return [times, ...stacked];
   }
@@ -110,7 +112,7 @@ export class Chart {
     return {
       width: this.canvas.clientWidth || 400,
       height: this.canvas.clientHeight || 180,
-      padding: [6, usesRight ? 0 : 14, 0, 0],
+      padding: [6, usesRight ? 0 : HALF_TIME, 0, 0],
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, sync: { key: "endmark" }, points: { size: 7 } },
       scales: {

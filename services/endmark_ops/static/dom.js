@@ -59,6 +59,9 @@ export function button(text, onClick) {
   return node;
 }
 
+/** An input with its label. */
+export const field = (label, input) => element("label", { text: `${label} `, children: [input] });
+
 /** A table with a caption for screen readers; a cell is a text or an element, the first of a row its heading. */
 export function table(caption, headings, rows) {
   const head = headings.map((text) => element("th", { text, attributes: { scope: "col" } }));

@@ -137,7 +137,9 @@ export function createKnobs() {
     last = signature;
     const heading = element("h3", { text: "Turned so far" });
     const headings = ["When", "Who", "Knob", "From", "To", "Read by", "Why"];
-    past.replaceChildren(heading, table("Turned so far", headings, history.map(rowOf)));
+    const none = element("p", { className: "note", text: "Nobody has turned a knob yet." });
+    const turns = history.length ? table("Turned so far", headings, history.map(rowOf)) : none;
+    past.replaceChildren(heading, turns);
   };
   return update;
 }

@@ -1,12 +1,10 @@
 // Dead letters: searching them, looking into one, and sending it once more, mended or as it is.
 
 import { ApiError, fetchLetter, fetchLetters, replayLetter } from "./api.js";
-import { button, byId, element, setText, table } from "./dom.js";
+import { button, byId, element, field, setText, table } from "./dom.js";
 import { timeOfDay } from "./format.js";
 
 const SHOWN_LETTERS = 80;
-
-const field = (label, input) => element("label", { text: `${label} `, children: [input] });
 
 function payloadOf({ text, base64 }) {
   if (text !== null) return text;
@@ -28,6 +26,7 @@ class Letters {
     this.said = element("p", { className: "note", attributes: { role: "status" } });
     this.list = element("div", {});
     this.older = button("Older ones", () => this.load({ ...this.search, after: this.next }));
+    this.older.hidden = true;
     this.open = element("div", {});
     const submit = element("button", { text: "Search", attributes: { type: "submit" } });
     const { topic, reason, text } = this.inputs;

@@ -66,7 +66,7 @@ function ofRelation({ place, stream, relation }, history) {
 }
 
 const whatIfs = new Map();
-const skew = element("input", { attributes: { type: "number", min: 0, max: 3, step: 0.1, placeholder: "as planned" } });
+const skew = element("input", { className: "skew", attributes: { type: "number", min: 0, max: 3, step: 0.1, placeholder: "as planned" } });
 let again = () => {};
 
 /** The exponent that is to be supposed; null leaves it as it was planned. */

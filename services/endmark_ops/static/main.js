@@ -18,6 +18,7 @@ import { showStates } from "./states.js";
 import { createTiles } from "./tiles.js";
 import { createTotals } from "./totals.js";
 import { createViews, offerView, shownView } from "./views.js";
+import { createWhy } from "./why.js";
 
 const TICK_MS = 1000;
 const SHARED_MS = 500;
@@ -30,7 +31,15 @@ const updateTiles = createTiles(byId("tiles"));
 const updateTotals = createTotals(byId("totals"), byId("totals-search"));
 const updateKnobs = createKnobs();
 const showLetters = createLetters();
-const updates = { graph: showGraph, ledger: showLedger, lookup: showLookup, join: showJoin, knobs: updateKnobs, states: showStates };
+const updates = {
+  graph: showGraph,
+  ledger: showLedger,
+  states: showStates,
+  why: createWhy(),
+  lookup: showLookup,
+  join: showJoin,
+  knobs: updateKnobs,
+};
 let upToDate = false;
 let pipeline = null;
 let latest = null;

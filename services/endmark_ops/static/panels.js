@@ -24,6 +24,13 @@ export const PANELS = [
     sources: [{ metric: "batch_seconds", as: "value", unit: "seconds" }],
   },
   {
+    title: "Latency",
+    note: "From Kafka\u2019s timestamp of a record to the commit of its batch: half of a stream\u2019s records, and 99 %",
+    wide: true,
+    axis: "seconds",
+    sources: [{ metric: "batch_latency_seconds", as: "value", unit: "seconds" }],
+  },
+  {
     title: "Task time",
     note: "What Python spent in tasks, by phase, stacked",
     wide: true,
@@ -41,6 +48,7 @@ export const PANELS = [
   },
   {
     title: "State size",
+    wide: true,
     note: "Bytes of state, dead rows included",
     axis: "bytes",
     whole: true,
@@ -48,6 +56,7 @@ export const PANELS = [
   },
   {
     title: "Purged, invalidated, dropped",
+    wide: true,
     note: "Rows that left state, or never entered it",
     axis: "rows/s",
     sources: [
@@ -58,6 +67,7 @@ export const PANELS = [
   },
   {
     title: "Lookup reads",
+    wide: true,
     note: "Pages and lists of keys read, and stream rows that each one served",
     axis: "reads/s",
     rightAxis: "rows/read",
@@ -87,16 +97,17 @@ export const PANELS = [
   {
     title: "Dead letters and violations",
     live: true,
-    note: "All so far, by reason",
+    note: "All so far, by reason of a dead letter or violation",
     axis: "records",
     whole: true,
     sources: [
-      { metric: "dead_letters_total", as: "total", unit: "records", name: "dead letter", by: "reason" },
+      { metric: "dead_letters_total", as: "total", unit: "records", by: "reason" },
       { metric: "violations_total", as: "total", unit: "rows", name: "violation", by: "reason" },
     ],
   },
   {
     title: "Punctuations",
+    wide: true,
     note: "Pending ones, and keys remembered as closed",
     axis: "punctuations",
     rightAxis: "keys",

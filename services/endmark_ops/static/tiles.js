@@ -4,7 +4,7 @@ import { element, setText } from "./dom.js";
 import { NONE, percent, quantity, written } from "./format.js";
 import { sumOf } from "./samples.js";
 
-const TIMED_BATCHES = 100;
+const RECENT_SECONDS = 300;
 
 const TILES = [
   {
@@ -20,10 +20,10 @@ const TILES = [
     detail: ({ total }) => `${written(total("join_results_total"), "results")} so far`,
   },
   {
-    name: "Batch time, p50",
+    name: "Latency, p50",
     unit: "seconds",
-    value: ({ batchTime }) => batchTime(0.5),
-    detail: ({ batchTime }) => `p95 ${written(batchTime(0.95), "seconds")}`,
+    value: ({ latency }) => latency("p50_seconds"),
+    detail: ({ latency }) => `p99 ${written(latency("p99_seconds"), "seconds")}`,
   },
   {
     name: "Live state",
@@ -66,10 +66,7 @@ function behind(lag, rate, isRead) {
   return lag && rate ? `\u2248\u00a0${written(lag / rate, "seconds")} of input` : NONE;
 }
 
-function quantile(values, share) {
-  const sorted = values.filter((value) => value !== undefined).sort((a, b) => a - b);
-  return sorted.length ? sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] : null;
-}
+const most = (values) => (values.length ? Math.max(...values) : null);
 
 /** Puts the tiles into a list and returns what brings them up to date. */
 export function createTiles(parent) {
@@ -98,18 +95,16 @@ export function createTiles(parent) {
   };
 }
 
-function figuresOf(history, { state, now, lag_records: lag }) {
+function figuresOf(history, { state, now, lag_records: lag, latency, last_batch: batch }) {
   // After its end a run reads nothing, however young its last batch is.
   const isRead = !["stopped", "failed", "lost"].includes(state);
   const until = isRead ? now : Infinity;
-  const times = history.batches
-    .slice(-TIMED_BATCHES)
-    .map(({ samples }) => samples["batch_seconds{phase=total}"]);
   return {
     lag,
     isRead,
     rate: (metric) => history.rate(metric, until),
     total: (metric) => sumOf(history.last.totals, metric),
-    batchTime: (share) => quantile(times, share),
+    // That of the slowest stream. It is of the last minutes, so it is not known when no batch came in these.
+    latency: (name) => (batch?.age_seconds < RECENT_SECONDS ? most(latency.map((each) => each[name])) : null),
   };
 }

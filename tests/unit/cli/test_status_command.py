@@ -8,15 +8,14 @@ from pathlib import Path
 
 from endmark.control.database import OpsDatabase
 from support.commands import endmark
-from support.ops_job import PIPELINE, Job
+from support.ops_job import PIPELINE, described_job
 
 
 def test_it_says_what_the_sidecar_says(tmp_path: Path) -> None:
     """For people, and for programs."""
     url = f"--ops-url=sqlite:///{tmp_path / 'ops.db'}"
     with closing(OpsDatabase(url.removeprefix("--ops-url="))) as database:
-        job = Job(database)
-        job.start()
+        job = described_job(database)
         job.commit()
         job.database.set_run_state(job.run_id, "failed", "the broker is gone")
     said = endmark("status", PIPELINE, url).stdout.splitlines()
@@ -26,6 +25,10 @@ def test_it_says_what_the_sidecar_says(tmp_path: Path) -> None:
     assert said[2].startswith("last batch: 0, ")
     assert any(line.startswith("bids: progress is held back by partition 1, silent since") for line in said)
     assert "violations: 3" in said
+    assert any(line.startswith("latency of bids in the last 5 minutes: p50 0.75 s, p99 ") for line in said), (
+        said
+    )
+    assert [each["stream"] for each in found["latency"]] == ["items", "bids"]
     assert (found["state"], found["last_batch"]["batch_id"]) == ("failed", 0)
 
 

@@ -9,6 +9,7 @@ partition's newest event time, and finds rows that are late because of earlier b
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,6 +23,7 @@ from endmark.engine.channels import VALUE, Buckets, Packer, stream_channel
 from endmark.engine.ingest.control_rows import ControlPacker
 from endmark.engine.ingest.heartbeats import FUTURE, late_behind, without_future_heartbeats
 from endmark.engine.ingest.punctuation_rows import PromisePacker
+from endmark.engine.ingest.record_times import count_times
 from endmark.engine.ingest.stepped_rows import SteppedRows, through_steps
 from endmark.engine.violation_rows import NULL, violation_rows
 from endmark.errors import failing_at
@@ -86,6 +88,8 @@ class _Task:
         self._marks: dict[tuple[str, int], Mark] = {}
         self._heard: dict[tuple[str, int], tuple[int, int]] = {}
         self._until: dict[str, dict[str, int]] = {}
+        self._began = time.time()
+        self._times: dict[str, Counter[int]] = {}  # records by Kafka's timestamp, by stream
         self._counts: Counter[str] = Counter()
         self._unreadable: dict[str, dict[str, Any]] = {}
         self._failures: dict[str, Failures] = {}  # failures of closing rules, by stream
@@ -126,6 +130,7 @@ class _Task:
         """Read records of one partition, given its number in the stream's side."""
         own = stream.member.partition(partition)
         offsets, timestamps = int64(batch.column("offset")), int64(batch.column("timestamp"))
+        self._times.setdefault(stream.name, Counter()).update(count_times(timestamps, self._began))
         if stream.side.idle is not None:
             self._hear(stream, partition, timestamps)
         with self.profile.phase("parse"):
@@ -365,6 +370,7 @@ class _Task:
                 self._counts[sample("closing_failed_rows_total", stream=name)] += failures.count
             samples = self._counts | self.profile.take()
             report = {"samples": samples, "offsets": self._until, "turns": self._control.turns}
+            report["times"] = self._times
             report["unreadable"] = self._unreadable
             report["failures"] = [each for failures in self._failures.values() for each in failures.reports()]
             self.packer.add_json(self._buckets.labels[0], channels.METRICS, report)

@@ -10,6 +10,7 @@ from time import perf_counter
 
 import pytest
 
+from endmark.latency import latency_samples
 from endmark.metrics import add, parse
 from endmark.pipeline import Pipeline
 from support.bucket_tasks import BucketTasks, Located
@@ -69,6 +70,21 @@ def test_every_bucket_says_what_holds_time_back(tmp_path: Path) -> None:
         }
         | silent_sales
     ]
+
+
+def test_each_record_of_a_stream_counts_once_by_its_timestamp(tmp_path: Path) -> None:
+    """Rows, punctuations and dead letters alike, but no control record."""
+    tasks = BucketTasks(Pipeline.model_validate(DOCUMENT), CARDS, 2, tmp_path)
+    values = [offer("north", 1, "1.00"), over("north", 1), "not a record"]
+    sent = [("offers", at % 2, at, json.dumps(value).encode(), STAMPED) for at, value in enumerate(values)]
+    tasks.batch([*sent, ("shops-control", 0, 0, b"{}", STAMPED)])
+
+    samples = latency_samples((report.get("times", {}) for report in tasks.reports), STAMPED / 1000 + 2.5e8)
+
+    assert {key: value for key, value in samples.items() if "up_to" in key} == {
+        "latency_records_total{stream=offers,up_to=+Inf}": 3
+    }
+    assert samples["latency_seconds_total{stream=offers}"] / 3 == pytest.approx(2.5e8, rel=0.05)
 
 
 @pytest.mark.parametrize(("kind", "waits_for"), [("left", "window"), ("right", "closing")])
