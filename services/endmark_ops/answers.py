@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from endmark.control.database import FinishedBatch
-from endmark.metrics import CATALOGUE, Samples
+from endmark.metrics import CATALOGUE, Samples, sample
 from endmark_ops import health
 from endmark_ops.latencies import stream_latencies
 from endmark_ops.models import BatchPoint, LastBatch, RunInfo, Sample, Status, Total
@@ -30,6 +30,7 @@ def status_of(pipeline: str, snapshot: Snapshot, stale_seconds: float) -> Status
         run=_run(snapshot.run, snapshot) if snapshot.run else None,
         last_batch=_last_batch(snapshot),
         lag_records=None if snapshot.lag is None else sum(snapshot.lag.values()),
+        lag_by_topic=None if snapshot.lag is None else dict(snapshot.lag),
         progress=stream_progress(totals),
         latency=stream_latencies(snapshot),
         totals=_totals(totals),
@@ -67,6 +68,7 @@ def _last_batch(snapshot: Snapshot) -> LastBatch | None:
         run_id=snapshot.batch.run_id,
         committed_at=snapshot.batch.committed_at,
         age_seconds=snapshot.batch_age,
+        seconds=snapshot.batch.samples.get(sample("batch_seconds", phase="total")),
     )
 
 

@@ -55,6 +55,7 @@ class LastBatch(BaseModel):
     run_id: str
     committed_at: float
     age_seconds: float
+    seconds: float | None = Field(description="how long the batch took; null: not measured")
 
 
 class Sample(BaseModel):
@@ -134,6 +135,7 @@ class Status(BaseModel):
     lag_records: int | None = Field(
         description="records in Kafka that no batch has read, also while no job runs; null: not known"
     )
+    lag_by_topic: dict[str, int] | None = Field(description="the same by topic; null: not known")
     progress: list[StreamProgress]
     latency: list[StreamLatency] = Field(description="streams without a record in that time are left out")
     totals: list[Total]

@@ -81,11 +81,11 @@ def _held_text(holder: Holder | None, newest: float | None) -> str:
         return f"{held}, which has had no row yet"
     seconds = holder.behind_seconds
     written = f"{seconds:,.0f}" if seconds >= _FROM_HERE_WHOLE else f"{seconds:.1f}"
-    since = "" if newest is None else f", silent since {_moment(newest - seconds)}"
+    since = "" if newest is None else f", silent since {moment(newest - seconds)}"
     return f"{held}{since}, {written} s behind the others"
 
 
-def _moment(event_time: float) -> str:
+def moment(event_time: float) -> str:
     """Return an event time as text; years that Python does not have are written as seconds."""
     try:
         moment = datetime.fromtimestamp(0, UTC) + timedelta(seconds=event_time)

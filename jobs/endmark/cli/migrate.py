@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import Annotated
 
 import typer
@@ -46,11 +46,11 @@ def migrate(
     """Begin a new checkpoint, for a change of the file that the old one cannot take.
 
     The command says what differs, how many records are read again, and which tables are written anew. With
-    --yes it puts the old checkpoint and its tables aside. The next start of the job reads Kafka from its
-    first records. The job must be stopped.
+    --yes it puts the old checkpoint and its tables aside, so the job must be stopped. The next start of the
+    job reads Kafka from its first records.
     """
     from endmark.control.database import OpsDatabase
-    from endmark.driver.checkpoint import claimed
+    from endmark.driver.checkpoint import app_id_of, claimed
     from endmark.driver.migration import held, made_with, plan
     from endmark.engine.streams import check_conditions
 
@@ -64,7 +64,8 @@ def migrate(
         batch = ops.latest_batch(spec.name)
     kept = {} if batch is None else batch.samples
     rows = int(sum(value for name, value in kept.items() if name.startswith("state_rows{")))
-    with claimed(old) as app_id:
+    known = None if yes else app_id_of(old)
+    with claimed(old) if known is None else nullcontext(known) as app_id:
         found = plan(spec, old, app_id, warehouse_of(spec.name, warehouse), ranges, buckets)
         if not as_json:
             state = [f"state is built anew; it had {rows:,} rows"]

@@ -16,7 +16,7 @@ from endmark.errors import ConfigError, MissingPartError
 from endmark.private import keep_private
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from endmark_ops.lag import Ends
     from endmark_ops.models import PipelineOverview, Status
@@ -182,15 +182,26 @@ def _length(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:,.0f} s"
 
 
+def _behind(lag: Mapping[str, int]) -> str:
+    """Return the number of unread records, and that of each topic that has some."""
+    topics = ", ".join(f"{count:,} of {topic}" for topic, count in sorted(lag.items()) if count)
+    return f"{sum(lag.values()):,} records{f' ({topics})' if topics else ''}"
+
+
 def _status_lines(found: Status) -> Iterator[str]:
+    from endmark_ops.progress import moment
+
     yield f"{found.pipeline} is {found.state}"
     if found.run is not None and found.run.error:
         yield f"error: {found.run.error}"
     if (batch := found.last_batch) is not None:
-        yield f"last batch: {batch.batch_id}, {batch.age_seconds:.0f} s ago"
-    lag = found.lag_records
-    yield "behind: unknown, since no broker tells" if lag is None else f"behind: {lag:,} records"
+        took = "" if batch.seconds is None else f", took {batch.seconds:.2f} s"
+        yield f"last batch: {batch.batch_id}, {batch.age_seconds:.0f} s ago{took}"
+    lag = found.lag_by_topic
+    yield "behind: unknown, since no broker tells" if lag is None else f"behind: {_behind(lag)}"
     for progress in found.progress:
+        reached = "none yet" if progress.event_time is None else moment(progress.event_time)
+        yield f"progress of {progress.stream}: {reached}"
         yield progress.sentence
     for each in found.latency:
         yield (

@@ -46,6 +46,12 @@ def claimed(checkpoint: Path) -> Iterator[str]:
         yield app_id.read_text()
 
 
+def app_id_of(checkpoint: Path) -> str | None:
+    """Return the app id of a checkpoint that may be in use; `None` if no job has claimed it."""
+    app_id = checkpoint / "endmark" / "app_id"
+    return app_id.read_text() if app_id.exists() else None
+
+
 def _keep(file: Path, text: str) -> None:
     """Write a file completely or not at all."""
     partial = file.with_name(f"{file.name}.part")

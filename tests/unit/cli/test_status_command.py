@@ -23,6 +23,8 @@ def test_it_says_what_the_sidecar_says(tmp_path: Path) -> None:
 
     assert said[:2] == ["auction is failed", "error: the broker is gone"]
     assert said[2].startswith("last batch: 0, ")
+    assert said[2].endswith("s ago, took 0.72 s")
+    assert "progress of bids: 2027-01-15 08:00:00 UTC" in said
     assert any(line.startswith("bids: progress is held back by partition 1, silent since") for line in said)
     assert "violations: 3" in said
     assert any(line.startswith("latency of bids in the last 5 minutes: p50 0.75 s, p99 ") for line in said), (
