@@ -96,7 +96,9 @@ class Stream(Model):
 
     Each row has exactly the declared `columns`. A column whose type ends with `?` may be missing or null, and
     all others have a value. A record with other members is a dead letter, unless `extra: ignore` leaves them
-    out.
+    out. Records spell a `timestamp(s)`, `timestamp(ms)`, `timestamp(us)` or `date(days)` as a number since
+    1970; the values are a `timestamp` or a `date`. An `int` or a `float` is a long or a double in the range
+    of 32 bits.
 
     With `format: debezium` each snapshot row and each inserted row of the captured table is a row. An update
     is a row under `updates: rows`, and a dead letter otherwise. A deletion removes the row of
