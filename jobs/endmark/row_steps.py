@@ -97,6 +97,11 @@ class RowStep:
     where: Condition | None = None
     derived: Mapping[str, Derivation] = field(default_factory=dict)
 
+    @property
+    def added(self) -> dict[str, ColumnType]:
+        """The types of the derived columns that the step does not lose again, by name."""
+        return {column: kind for column, kind in self.columns.items() if column in self.derived}
+
     @classmethod
     def of(
         cls,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -49,6 +50,21 @@ def test_a_filtered_row_keeps_its_promises() -> None:
     assert [(row["bids_item_id"], row["bids_word"]) for row in found["results"]] == [(1, "Ann1")]
     assert [row["reason"] for row in found["violations"]] == ["repeated"]
     assert counted(reports, "filtered_rows_total{step=picked,stream=bids}") == 1
+
+
+def test_a_lost_column_is_in_violations_alone() -> None:
+    """A step loses the column that asked: results do not have it, but a row set aside is whole."""
+    document = make_pipeline(windows=(None, None)).model_dump()
+    del document["steps"]["by_key"]["aggregate"]["measures"]["seller"]
+    step = {"derive": {"seller": "sellers.name"}, "drop": ["bids.seller_id", "rating"]}
+    pipeline = Pipeline.model_validate(inserted(document, "known", "picked", step))
+    records = [item(0, 0), item(1, 0), bid(0, 1, 1), close("bids", 1), bid(1, 1, 2)]
+    found, _ = run(pipeline, records)
+
+    assert [(row["bids_item_id"], row["bids_seller"]) for row in found["results"]] == [(0, "Ann")]
+    assert not {"bids_seller_id", "sellers_rating"} & found["results"][0].keys()
+    (violation,) = found["violations"]
+    assert json.loads(violation["record"])["seller_id"] == 2
 
 
 def test_a_row_on_which_a_step_fails_is_a_dead_letter() -> None:

@@ -85,8 +85,8 @@ def graphs(draw: st.DrawFn, url: str = "sqlite://", *, parking: bool = True, uni
     draw(_lookups(document, ends, url, parking=parking))
     results = draw(_joins(document, ends, world, url, parking=parking))
     document["tables"] = {"results": {"from": results}}
-    plain = require(document)
-    for stage in plain.stages:
+    document = draw(_losing(document, require(document)))
+    for stage in require(document).stages:
         if stage.join is not None:
             joined = document["steps"][str(stage.steps.join)] | {"where": draw(_conditions(stage))}
             document = _if_valid(document, {"steps": {str(stage.steps.join): joined}})
@@ -457,6 +457,26 @@ def _looked_up_step(draw: st.DrawFn, stream: str, found: str, *, number: int) ->
 
 
 @st.composite
+def _losing(draw: st.DrawFn, document: Document, pipeline: Pipeline) -> Document:
+    """The document with row steps behind lookups that lose columns, if nothing needs these."""
+    for stage in pipeline.stages:
+        for stream in stage.streams:
+            there = [
+                f"{origin}.{column}"
+                for origin, columns in stage.origins_behind(stream).items()
+                for column in columns
+            ]
+            for name in stage.looked_up_steps(stream):
+                natural = f"{stream}.seller_id"  # most lookups ask by it
+                drop = draw(st.lists(st.sampled_from([natural, natural, *there]), min_size=1, max_size=2))
+                lost = [*dict.fromkeys(drop)]
+                kept = [column for column in there if column not in lost]
+                choice = draw(st.sampled_from([{}, {"drop": lost}, {"drop": lost[:1]}, {"select": kept}]))
+                document = _if_valid(document, {"steps": {name: document["steps"][name] | choice}})
+    return document
+
+
+@st.composite
 def _join(
     draw: st.DrawFn,
     document: Document,
@@ -534,6 +554,8 @@ def _result_step(draw: st.DrawFn, stage: Stage) -> Document:
     there = {f"{origin}.{name}": kind for origin, of in stage.origins.items() for name, kind in of.items()}
     longs = [name for name, kind in there.items() if kind.domain is Domain.LONG]
     times = [name for name, kind in there.items() if kind.domain is Domain.TIMESTAMP]
+    if not longs:  # they have been lost
+        return {"drop": draw(st.lists(st.sampled_from(list(there)), max_size=2, unique=True))}
     one, other = (draw(st.sampled_from(longs)) for _ in range(2))
     early, late = (draw(st.sampled_from(times)) for _ in range(2))
     where = [

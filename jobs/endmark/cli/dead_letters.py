@@ -6,6 +6,8 @@ import base64
 import getpass
 import json
 from contextlib import closing
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,17 +56,34 @@ def list_letters(
         if as_json:
             typer.echo(json.dumps(_facts(letter)))
         else:
-            typer.echo(f"{letter.at}  {letter.reason}  {_written(letter)[:_SHOWN_LETTERS]}")
+            typer.echo(
+                f"{letter.at}  {letter.reason}: {_short(letter.error)}\n    {_short(_written(letter))}"
+            )
 
 
 @app.command()
-def show(pipeline: PipelineFile, at: At, warehouse: Warehouse = None, as_json: AsJson = False) -> None:
-    """Show all of one dead letter."""
+def show(
+    pipeline: PipelineFile,
+    at: At,
+    warehouse: Warehouse = None,
+    ops_url: OpsUrl = OPS_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Show all of one dead letter, and who replayed it."""
+    from endmark.control.database import OpsDatabase
+    from endmark.control.replays import replayed
+
     letter = dead_letter(_table(pipeline, warehouse), Coordinates.parse(at))
+    with closing(OpsDatabase(ops_url)) as ops:
+        replay = replayed(ops, load(pipeline).name, [letter]).get(letter.at)
     if as_json:
-        typer.echo(json.dumps(_facts(letter)))
-    else:
-        typer.echo(f"{letter.at}\n{letter.reason}: {letter.error}\n{_written(letter)}")
+        typer.echo(json.dumps(_facts(letter) | {"replayed": None if replay is None else asdict(replay)}))
+        return
+    typer.echo(f"{letter.at}\n{letter.reason}: {letter.error}\n{_written(letter)}")
+    if replay is not None:
+        when = f"{datetime.fromtimestamp(replay.at, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        to = "is being sent" if replay.to_offset is None else f"is {_sent_to(letter, replay.to_offset)} now"
+        typer.echo(f"replayed by {replay.by} at {when}, {to}")
 
 
 @app.command()
@@ -115,8 +134,13 @@ def _replay_one(
         raise ConfigError(f"{letter.at} is a control record; turn the knob: endmark knobs set")
     sent = letter.value if value is None else value.encode()
     done = send_again(ops, bootstrap, spec.name, letter, sent, by)
-    to = Coordinates(letter.at.topic, letter.at.partition, done.to_offset or 0)
+    to = _sent_to(letter, done.to_offset or 0)
     return {"replayed": str(letter.at), "to": str(to), "by": done.by}, f"{letter.at} is {to} now"
+
+
+def _sent_to(letter: DeadLetter, offset: int) -> Coordinates:
+    """Return the place of the record that a replay has sent."""
+    return Coordinates(letter.at.topic, letter.at.partition, offset)
 
 
 def _counts(found: Chosen, sent: int | None) -> tuple[dict[str, Any], str]:
@@ -149,6 +173,12 @@ def _facts(letter: DeadLetter) -> dict[str, Any]:
     value = None if letter.value is None else base64.b64encode(letter.value).decode()
     said = {"at": str(letter.at), "reason": letter.reason, "error": letter.error}
     return {**said, "text": letter.text, "base64": value}
+
+
+def _short(text: str) -> str:
+    """Return the beginning of a text, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN_LETTERS else f"{line[:_SHOWN_LETTERS]}…"
 
 
 def _written(letter: DeadLetter) -> str:

@@ -205,6 +205,7 @@ def _side(pipeline: Pipeline, name: str, stream: Stream) -> SideSpec:
         clustered=bool(stream.clustered),
         forget_after=microseconds(stream.forget_keys_after),
         deduplication=_deduplication(stage, name),
+        lost=tuple(stage.lost_before(name)),
     )
 
 

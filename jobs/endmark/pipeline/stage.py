@@ -158,7 +158,8 @@ class Stage:
         lookups = pipeline.lookups_of(name)[:1]
         by = tuple(column.name for lookup in lookups for column in pipeline.asked_by(lookup).key)
         deduplicated, values = self._deduplicated_alone(name)
-        asks_by_null = any(pipeline.stream_columns(name)[column].nullable for column in by)
+        columns, there = pipeline.stream_columns(name), dict(self.columns_of(name))
+        spreads = all(f"{name}_{column}" in there and not columns[column].nullable for column in by)
         fields = {
             f"steps.{pipeline.flow.aggregate}.aggregate.by": self._grouped_alone(name),
             **{f"tables.{each}.key": table.key for each, table in pipeline.tables.items() if table.key},
@@ -169,8 +170,8 @@ class Stage:
             f"streams.{name}.punctuated_on": stream.could_be_keys(stream.punctuated_on),
             f"steps.{deduplicated}.deduplicate.by": values,
             # Nothing closes these. They only spread rows over buckets, each of which then reads its own part
-            # of the relation. No row may lack the key, so a nullable column is none.
-            **{f"{pipeline.place_of(lookup)}.key": () if asks_by_null else by for lookup in lookups},
+            # of the relation. No row may lack the key, so a nullable column is none, nor one that is lost.
+            **{f"{pipeline.place_of(lookup)}.key": by if spreads else () for lookup in lookups},
             f"streams.{name}.event_time.column": (stream.event_time.column,),
         }
         return next((field, columns) for field, columns in fields.items() if columns)
@@ -343,6 +344,7 @@ class Stage:
         end = len(columns) if given == self.derived else len(columns) - len(COORDINATES)
         own, coordinates = columns[:end], columns[end:]
         found: list[CheckedRowStep] = []
+        lost = set[str]()
         for name in dropwhile(lambda each: isinstance(self.pipeline.steps[each], RowStep), way):
             step = self.pipeline.steps[name]
             if isinstance(step, LookupStep):
@@ -350,7 +352,15 @@ class Stage:
                 origins[step.lookup.relation] = self._added(step.lookup.relation)
             elif isinstance(step, RowStep):
                 _check_looked_up(name, step, given, of_a_join=given == self.derived)
-                stepped = stepped_results(given, (), [*own, *coordinates], origins, {name: step}, {})
+                for column in step.derive:
+                    if f"{given}_{column}" in lost:
+                        raise ValueError(
+                            f"steps.{name}.derive.{column}: a step before loses a column of this name; "
+                            "name another one"
+                        )
+                stays = self._staying_of(given)
+                stepped = stepped_results(given, (), [*own, *coordinates], origins, {name: step}, stays)
+                lost |= {column for column, _ in own} - {column for column, _ in stepped.columns}
                 own = [column for column in stepped.columns if column not in coordinates]
                 origins = {origin: dict(columns) for origin, columns in stepped.origins.items()}
                 found += stepped.steps
@@ -407,18 +417,32 @@ class Stage:
     @property
     def _staying(self) -> dict[str, str]:
         """Why row steps behind the join cannot lose a column, by its name in results."""
+        return {column: why for given in self.shown_inputs for column, why in self._staying_of(given).items()}
+
+    def _staying_of(self, given: str) -> dict[str, str]:
+        """Return why row steps behind lookups or the join cannot lose a column of an input's rows."""
         found: dict[str, str] = {}
-        for stream in self.shown:
+        for stream in self._streams([given], lambda earlier: earlier.shown):
             for member in self.pipeline.flow.members_of(stream):
                 declared = self.pipeline.streams[member]
-                rule = declared.closes.on if declared.closes else ()
-                found |= {f"{stream}_{name}": f"in streams.{member}.closes.on" for name in rule}
-                punctuated = f"in streams.{member}.punctuated_on"
-                found |= {f"{stream}_{name}": punctuated for name in declared.punctuated_on}
+                fields = {
+                    "closes.on": declared.closes.on if declared.closes else (),
+                    "unique": declared.unique,
+                    "clustered": declared.clustered,
+                    "ordered": tuple(declared.ordered),
+                    "punctuated_on": declared.punctuated_on,
+                }
+                for field, columns in fields.items():
+                    why = f"in streams.{member}.{field}"
+                    found |= {f"{stream}_{name}": why for name in columns}
                 found[f"{stream}_{declared.event_time.column}"] = "an event time"
-        for given in self.shown_inputs:
-            found |= dict.fromkeys(self.key_columns(given), f"in {self.key_place[0]}")
-        return found
+            if deduplicated := self.pipeline.deduplicate_of(stream):
+                step, declared_by = deduplicated
+                why = f"in steps.{step}.deduplicate.by"
+                found |= {f"{stream}_{name}": why for name in declared_by.by}
+        if self.join is None and self.earlier is None:
+            return found  # its key is chosen from the columns that are left
+        return found | dict.fromkeys(self.key_columns(given), f"in {self.key_place[0]}")
 
     @property
     def pair_columns(self) -> dict[str, ColumnType]:
@@ -438,13 +462,26 @@ class Stage:
 
     @property
     def lost(self) -> set[tuple[str, str]]:
-        """The columns that row steps behind the join lose, each with its origin."""
-        before, behind = self._origins(self.shown_inputs), self.origins
+        """The columns that row steps behind lookups or the join lose, each with its origin."""
+        behind = self.origins
         return {
             (origin, column)
-            for origin, columns in before.items()
+            for given in self.shown_inputs
+            for origin, columns in self._origins_found(given).items()
             for column in columns.keys() - behind[origin].keys()
         }
+
+    def lost_before(self, given: str) -> list[str]:
+        """Return the columns that row steps behind lookups of an input lose, named as in results."""
+        found = [column for column, _ in self.arriving(given)]
+        found += [column for column, _ in self._found_by(self.pipeline.lookups_of(given))]
+        found += [column for step in self.looked_up_steps(given).values() for column in step.added]
+        return [column for column in found if column not in dict(self.columns_of(given))]
+
+    def _origins_found(self, given: str) -> dict[str, dict[str, ColumnType]]:
+        """Return the columns of an input's rows and of its lookups, as `origins` has them."""
+        relations = [lookup.relation for lookup in self.pipeline.lookups_of(given)]
+        return self.origins_of(given) | {relation: self._added(relation) for relation in relations}
 
     @property
     def hidden(self) -> dict[str, dict[str, ColumnType]]:
@@ -508,12 +545,11 @@ def _check_looked_up(name: str, step: RowStep, given: str, *, of_a_join: bool) -
             f"steps.{name}.from: rows of {given} have been looked up; let this step stand between {given} "
             "and the lookup, or behind the next join"
         )
-    for field in ("select", "drop", "deduplicate"):
-        if getattr(step, field):
-            raise ValueError(
-                f"steps.{name}.{field}: it is not for rows that have been looked up; write it in a step in "
-                "front of the lookup, or behind the join"
-            )
+    if step.deduplicate is not None:
+        raise ValueError(
+            f"steps.{name}.deduplicate: it is not for rows that have been looked up; write it in a step in "
+            "front of the lookup"
+        )
 
 
 def _of_stream(stream: str, columns: Mapping[str, ColumnType]) -> list[tuple[str, ColumnType]]:

@@ -397,9 +397,10 @@ class RowStep(Model):
     stream's lookups has `deduplicate`.
 
     Behind a lookup or a join, columns are named as in measures: `orders.total`, or `total` if only one
-    stream, relation or join has it. A step behind a lookup has `where` and `derive` alone. Columns that are
-    derived behind a join come from it, as `fulfilled.late`. Columns of its key stay, too. A result on which
-    an expression fails is left out and counted.
+    stream, relation or join has it. So a step behind a lookup can replace the natural key of a row by the
+    warehouse's key: it drops the column by which the lookup asked. Columns that are derived behind a join
+    come from it, as `fulfilled.late`. Columns of the join's key stay, too. A result on which an expression
+    fails is left out and counted.
     """
 
     kind: ClassVar[Literal["rows"]] = "rows"

@@ -75,7 +75,7 @@ def _require_rows(pipeline: Pipeline, source: str, later: list[str], field: str)
     """Refuse a lookup whose rows a later lookup loses or repeats."""
     for name in later:
         step = pipeline.steps[name]
-        if isinstance(step, RowStep):
+        if isinstance(step, RowStep) and (step.where or step.derive):
             raise ValueError(
                 f"{field}: row step {name} may leave out rows of {source} before they come to their table; "
                 f"name {name} here"

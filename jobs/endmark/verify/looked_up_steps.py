@@ -52,9 +52,11 @@ def step_looked_up(
     table, made = f"before_step_{step.name}", name(f"behind_step_{step.name}")
     session.run(_CAME, table=name(table), came=came)
     columns = [each["column_name"] for each in session.run("DESCRIBE $table", table=name(table))]
-    known = [column for column in columns if column in step.columns]
+    needed = {*step.columns, *(() if step.where is None else step.where.columns)}
+    needed |= {column for derivation in step.derived.values() for column in derivation.expression.columns}
+    known = [column for column in columns if column in needed]
     arriving = rows_behind(session, [step], table, known)
-    derived = "".join(f", s.{name(column)}" for column in step.derived)
+    derived = "".join(f", s.{name(column)}" for column in step.added)
     parts = {"table": name(table), "made": made, **_places(pipeline, stream)}
     session.run_on(arriving, _BEHIND, derived=derived, **parts)
     session.run_on(arriving, _LEFT_OUT, [FILTERED], found=found, **parts)

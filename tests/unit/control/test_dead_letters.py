@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -222,13 +223,20 @@ def test_letters_from_the_command_line(ops: OpsDatabase, broker: Broker, tmp_pat
         return endmark("dead-letters", *arguments, ENDMARK_RELATION_URL="sqlite:///r.db")
 
     listed = run("list", str(AUCTION), where, "--topic=bids", "--json").stdout.splitlines()
-    shown = run("show", str(AUCTION), "bids/0/4", where)
+    lines = run("list", str(AUCTION), where, "--topic=bids").stdout.splitlines()
     to = [where, f"--bootstrap={broker.bootstrap}", f"--ops-url={ops.engine.url}", "--by=Bo"]
+    shown = run("show", str(AUCTION), "bids/0/4", where, to[2])
     done = run("replay", str(AUCTION), "bids/0/4", *to)
+    again = run("show", str(AUCTION), "bids/0/4", where, to[2])
+    facts = json.loads(run("show", str(AUCTION), "bids/0/4", where, to[2], "--json").stdout)
     twice = run("replay", str(AUCTION), "bids/0/4", *to)
 
     assert [json.loads(line)["at"] for line in listed] == ["bids/0/9", "bids/1/9", "bids/0/4"]
+    assert [line for line in lines if not line.startswith(" ")][-1] == "bids/0/4  not_json: it's no JSON"
     assert shown.stdout.startswith("bids/0/4\nnot_json: it's no JSON\n{")
+    said = again.stdout.removeprefix(shown.stdout)
+    assert re.fullmatch(r"replayed by Bo at \S+ \S+ UTC, is bids/0/0 now\n", said)
+    assert (facts["replayed"]["by"], facts["replayed"]["to_offset"]) == ("Bo", 0)
     assert done.stdout == "bids/0/4 is bids/0/0 now\n", done.stderr
     assert (twice.returncode, "was replayed to offset 0 by Bo" in twice.stderr) == (1, True)
     assert [value for value, _ in records(broker, "bids", 0)][-1:] == [LETTERS[0][-1]]

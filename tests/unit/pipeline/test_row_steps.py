@@ -244,6 +244,37 @@ def test_a_step_behind_a_lookup(tmp_path: Path) -> None:
     assert stream_plans(pipeline, {"orders": 1, "payments": 1})["orders"].keeps_value
 
 
+def test_columns_lost_behind_a_lookup(tmp_path: Path) -> None:
+    """Results lose the column that asked and one that was found; tables of earlier steps have both."""
+    content = document(
+        named={"from": "known", "drop": ["orders.customer_id", "name"]},
+        paid=STEPS["paid"] | {"join": ["named", "payments"]},
+    )
+    content["tables"]["known"] = {}
+    pipeline = loaded(tmp_path, content)
+
+    lost = ["orders_customer_id", "customers_name"]
+    assert pipeline.stage_of("orders").lost_before("orders") == lost
+    assert stream_plans(pipeline, {"orders": 1, "payments": 1})["orders"].side.lost == tuple(lost)
+    assert not {*lost} & {*pipeline.result_columns()}
+    assert {*lost} < {*pipeline.columns_of("step:known")}
+    assert not {"customer_id", "name"} & {*pipeline.origins["orders"], *pipeline.origins["customers"]}
+
+
+def test_a_lost_column_is_not_asked_by(tmp_path: Path) -> None:
+    """The key of R stands for the column that asked, so a measure of it is refused as well."""
+    content = document(
+        named={"from": "known", "drop": ["orders.customer_id"]},
+        paid=STEPS["paid"] | {"join": ["named", "payments"]},
+        by_order={
+            "from": "paid",
+            "aggregate": {"by": "order_id", "measures": {"last": {"max": "customers.customer_id"}}},
+        },
+    )
+    with pytest.raises(ConfigError, match="customer_id"):
+        loaded(tmp_path, content)
+
+
 @pytest.mark.parametrize(
     ("steps", "tables", "says"),
     [
@@ -253,9 +284,9 @@ def test_a_step_behind_a_lookup(tmp_path: Path) -> None:
             "steps.named.where: no column 'country'; there are orders.",
         ),
         (
-            NAMED | {"drop": ["note"]},
+            NAMED | {"drop": ["order_id"]},
             {},
-            "steps.named.drop: it is not for rows that have been looked up; write it in a step in front",
+            "steps.named.drop: columns are lost that must stay: 'orders.order_id' is in steps.paid.on; keep",
         ),
         (
             NAMED | {"deduplicate": {"by": "order_id"}},

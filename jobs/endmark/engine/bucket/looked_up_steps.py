@@ -72,7 +72,7 @@ class LookedUpSteps:
             place = self._stream.side.place(batch.rows, failed[0].at)
             self.failures.setdefault(field, Failures(field)).add(len(failed), failed[0].why, [place])
         left = batch.rows.take(pa.array(stepped.at))
-        for name in placed.step.derived:
+        for name in placed.step.added:
             left = left.append_column(name, stepped.rows.column(name))
         if left.num_rows == batch.rows.num_rows:
             return replace(batch, rows=left)

@@ -118,11 +118,7 @@ def _places(pipeline: Pipeline, given: str) -> Iterator[tuple[Lookup, LookupPlac
                 ),
             )
         added = [field for lookup in level.lookups for field in _added(pipeline, lookup)]
-        derived = [
-            pa.field(name, derivation.kind.arrow)
-            for step in level.steps
-            for name, derivation in step.derived.items()
-        ]
+        derived = [pa.field(name, kind.arrow) for step in level.steps for name, kind in step.added.items()]
         found = pa.schema([*found, *added, *derived])
 
 

@@ -47,7 +47,8 @@ class Admitted:
 
     Args:
         batch: the batch, with the keys that its rows close.
-        rows: the rows that are joined; `None` without any.
+        rows: the rows that are joined, without the columns that they lose; `None` without any.
+        complete: the same rows with all of their columns.
         bystanders: the bystanders that break no promise; `None` if the batch had none.
         violations: the rows and bystanders that break a promise.
         duplicates: the number of records that are dropped as duplicates of earlier ones.
@@ -55,6 +56,7 @@ class Admitted:
 
     batch: StreamBatch
     rows: Segment | None = None
+    complete: pa.RecordBatch | None = None
     bystanders: pa.RecordBatch | None = None
     violations: list[Violation] = field(default_factory=list)
     duplicates: int = 0
@@ -71,7 +73,9 @@ def admit(side: SideState, batch: StreamBatch) -> Admitted:
         rows, bystanders = _deduplicated(side, side.first_rows, [rows, bystanders], found)
     found.bystanders = bystanders
     if rows is not None and rows.num_rows:
-        found.rows = Segment.arrived(rows, side.spec.key, side.spec.time)
+        found.complete = rows
+        joined = rows.drop_columns(list(side.spec.lost))
+        found.rows = Segment.arrived(joined, side.spec.key, side.spec.time)
     return found
 
 

@@ -140,8 +140,8 @@ class SegmentJoin(ABC):
         for side, each in zip(self.sides, admitted, strict=True):
             self.output.violations += each.violations
             self.output.duplicates[side.spec.name] += each.duplicates
-            if each.rows is not None:
-                self.output.admitted[side.spec.name] = each.rows.batch
+            if each.complete is not None:
+                self.output.admitted[side.spec.name] = each.complete
             if each.bystanders is not None:
                 self.output.bystanders[side.spec.name] = each.bystanders
         return admitted

@@ -81,6 +81,8 @@ class SideSpec:
         ended: the stream has ended before its first row, so it has closed every key, and results do not show
             its columns.
         deduplication: which of its rows are duplicates, and so are dropped; `None`: no row is.
+        lost: the columns that arriving rows have and results do not. They are dropped behind admission, since
+            violations and the tables of earlier steps have them.
     """
 
     name: str
@@ -103,6 +105,7 @@ class SideSpec:
     ended: bool = False
     deduplication: Deduplication | None = None
     members: tuple[Member, ...] = ()
+    lost: tuple[str, ...] = ()
 
     @property
     def streams(self) -> tuple[Member, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from endmark.operators.stream_batch import StreamBatch
-from endmark.operators.stream_join.admit import broken, violations
+from endmark.operators.stream_join.admit import admit, broken, violations
 from endmark.operators.stream_join.side import NEVER, SideSpec, SideState
 from endmark.punctuation.pattern import Between
 from endmark.punctuation.punctuation import Origin, Punctuation
@@ -34,6 +34,22 @@ def test_only_its_own_partition_closes_a_row(tmp_path: Path) -> None:
 
     assert found["late"].tolist() == [False, False, False, False]
     assert found["closed"].tolist() == [False, True, False, False]
+
+
+def test_lost_columns_do_not_enter_state(tmp_path: Path) -> None:
+    """Tables of earlier steps get them from the complete rows."""
+    schema = pa.schema([("key", pa.int64()), ("time", pa.int64())])
+    spec = SideSpec(
+        "s", KeySpec(("key",)), "time", schema, "partition", "offset", window=None, lost=("natural",)
+    )
+    side = SideState(spec, SegmentStore(MemoryBlobs(), tmp_path))
+    rows = columns(key=[5], time=[0], natural=[9], partition=[0], offset=[1])
+
+    found = admit(side, StreamBatch(rows=rows))
+
+    assert found.rows is not None
+    assert "natural" not in found.rows.batch.schema.names
+    assert found.complete == rows
 
 
 def test_traces_of_rows_that_went(tmp_path: Path) -> None:
