@@ -20,17 +20,16 @@ if TYPE_CHECKING:
 _NULLABLE = "?"
 _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
 
-
 # The greatest double that rounds to a finite float of 32 bits. Java writes the greatest float as
 # 3.4028235E38, which is a little above that float itself.
 _GREATEST_FLOAT = math.nextafter(float.fromhex("0x1.ffffffp127"), 0)
 
 
 class Spelling(StrEnum):
-    """A spelling of a column's values as JSON numbers in records, where a type has another or a wider one.
+    """A way to spell a column's values as JSON numbers in records, other than the usual one.
 
     `int` and `float` are longs and doubles in the range of 32 bits. The others are times as the number of
-    units since 1970 in UTC. Rows have the usual values, so the spelling matters in records alone.
+    units since 1970 in UTC. Only records differ: rows, state and tables have the usual values.
 
     Attributes:
         values: the domain of the values.
