@@ -23,7 +23,7 @@ from support.cases import cases
 from support.formats import envelope, said
 from support.formats import xml as as_xml
 from support.payload_mutants import FRAGMENTS
-from support.payloads import ALIVE, HEARTBEAT, PIPELINE
+from support.payloads import ALIVE, ALIVE_NUMBERS, DEAD_NUMBERS, HEARTBEAT, IN_NUMBERS, PIPELINE
 from support.sizes import SIZES
 from support.verify_fates import Promise, fate
 from support.verify_histories import histories, pipelines
@@ -189,6 +189,40 @@ def test_numbers_longer_than_python_reads_meet_the_same_fate(kind: str, value: b
     stream = declared(kind)
 
     assert fates(stream, [value]) == [plain(stream, value)]
+
+
+@pytest.mark.parametrize("kind", ["xml", "debezium"])
+def test_numbers_meet_the_same_fate(kind: str) -> None:
+    """Numbers in range and out of it, and what is none, are read in other formats as in JSON."""
+    stream = IN_NUMBERS.streams["bids"].model_copy(update={"format": kind})
+    documents = []
+    for value in (*(value for value, _ in ALIVE_NUMBERS.values()), *DEAD_NUMBERS.values()):
+        try:
+            documents.append(json.loads(value, parse_constant=str))
+        except ValueError:
+            continue
+    values = [written for each in documents for written in as_format(each, stream)]
+    found = fates(stream, values)
+
+    assert found == [plain(stream, value or b"") for value in values]
+    assert 40 < sum(each == "dead letter" for each in found) < len(found) - 20
+    assert {type(each) for each in found} >= {dict, tuple, str}
+
+
+def as_format(document: dict[str, Any], stream: Stream) -> list[bytes | None]:
+    """A row, or a punctuation that names values, in the format of a stream."""
+    if "$punctuation" not in document:
+        if stream.format == "xml":
+            return [as_xml(document, stream)]
+        return [envelope("c", None, document, wrapped=wrapped) for wrapped in (False, True)]
+    patterns = document["$punctuation"]
+    if any(pattern.keys() != {"equals"} for pattern in patterns.values()):
+        return []
+    named = {name: pattern["equals"] for name, pattern in patterns.items()}
+    if stream.format == "debezium":
+        return [envelope("d", dict.fromkeys(stream.columns) | named, None)]
+    texts = "".join(f"<{name}>{json.dumps(value)}</{name}>" for name, value in named.items())
+    return [f"<punct:record>{texts}</punct:record>".encode()]
 
 
 DECIMALS = {

@@ -11,6 +11,7 @@ from xml.sax.saxutils import escape
 from endmark.pipeline import Stream
 from endmark.punctuation import wire_json
 from support import xml_promises
+from support.numbers import numbered
 from support.verify_world import Record
 
 MARK = "$punctuation"
@@ -43,7 +44,7 @@ def said(records: Iterable[Record], streams: Mapping[str, Stream]) -> list[Recor
     A record that is no row and no punctuation on columns of its stream stays as it is.
     """
     formats = {stream.topic: stream for stream in streams.values()}
-    found = []
+    found: list[Record] = []
     for place, record in enumerate(records):
         stream = formats.get(record.topic)
         values = [record.value] if stream is None else _values(record.value or b"", stream, place)
@@ -52,21 +53,22 @@ def said(records: Iterable[Record], streams: Mapping[str, Stream]) -> list[Recor
 
 
 def _values(value: bytes, stream: Stream, place: int) -> list[bytes | None]:
-    if stream.format == "json":
-        return [value]
     try:
         document = json.loads(value)
     except ValueError:
         return [value]
     if not isinstance(document, dict) or not document.get(MARK, {}).keys() <= stream.columns.keys():
         return [value]
+    document = numbered(document, stream.columns)
+    if stream.format == "json":
+        return [json.dumps(document).encode()]
     return [xml(document, stream)] if stream.format == "xml" else _captured(document, stream, place)
 
 
 def xml(document: Mapping[str, Any], stream: Stream) -> bytes:
     """A row or a punctuation."""
     if MARK in document:
-        domains = {name: kind.domain for name, kind in stream.columns.items()}
+        domains = {name: kind.spelled for name, kind in stream.columns.items()}
         return xml_promises.encode(wire_json.decode(json.dumps(document).encode(), "s", domains), domains)
     return f"<record>{''.join(_element(name, value) for name, value in document.items())}</record>".encode()
 

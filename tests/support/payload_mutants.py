@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from support.payloads import ALIVE, ALIVE_EXTRA, ALIVE_KEYS, HEARTBEAT, LEAST, MANY, PROMISE, ROW, having
+from support.payloads import (
+    ALIVE,
+    ALIVE_EXTRA,
+    ALIVE_KEYS,
+    ALIVE_NUMBERS,
+    HEARTBEAT,
+    LEAST,
+    MANY,
+    PROMISE,
+    ROW,
+    having,
+)
 
 FRAGMENTS = [*b'{}[]",:\\ \n\t0123456789.eE+-ntfZ$', *b"\x00\x7f\xff\xed\xc3\xa9"]
 TOKENS = [
@@ -38,6 +49,7 @@ SEEDS = {
             for name in ("in front", "list of lists", "columns inside", "brackets in a text", "beside nulls")
         ),
     ],
+    "numbers": [value for value, _ in ALIVE_NUMBERS.values()],
 }
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from endmark.pipeline import Stream
-from support.verify_keys import EVERYTHING
+from support.numbers import LIMITS, with_types
+from support.verify_keys import EVERYTHING, KeyKind
 from support.verify_world import bid, close, instant, make_pipeline
 
 # No value is of the future, whatever the timestamp of its record.
@@ -464,12 +465,147 @@ ALIVE_EXTRA |= {
     "escaped promise": (PROMISE.replace(b"$", rb"\u0024"), (7,)),
     "promise of several values": (PROMISE.replace(b'"equals": 7', b'"one_of": [7, 8]'), "promise"),
 }
+# Columns that records spell as numbers. All but the price and the time of a bid are of the key.
+NUMBERS = {
+    "number": "int",
+    "second": "timestamp(s)",
+    "micros": "timestamp(us)",
+    "day": "date(days)",
+    "millis": "timestamp(ms)",
+    "price": "float",
+    "bid_at": "timestamp(ms)",
+}
+_KEY_OF_NUMBERS = KeyKind(dict(list(NUMBERS.items())[:5]), lambda n: dict.fromkeys(list(NUMBERS)[:5], -n))
+IN_NUMBERS = with_types(
+    make_pipeline(keys=_KEY_OF_NUMBERS, ahead=(None, None)),
+    {"bids": {"price": "float", "bid_at": "timestamp(ms)"}},
+)
+_PLAIN_MEMBERS = {"seller_id": 1, "urgent": True, "note": "n", "due": "2026-01-31", "tip": "1.50"}
+NUMBERED = json.dumps(
+    {**_KEY_OF_NUMBERS.spell(1), **_PLAIN_MEMBERS, "price": 1.5, "bid_at": 1767225600001}
+).encode()
+NUMBERED_KEY = close("bids", 1, keys=_KEY_OF_NUMBERS).value or b""
+
+
+def counting(member: str, text: bytes) -> bytes:
+    """A sound bid in numbers, but with this text as the value of one member."""
+    head, tail = NUMBERED.split(b'"%s": ' % member.encode())
+    _, comma, rest = tail.partition(b", ")
+    return head + b'"%s": ' % member.encode() + text + (comma + rest if comma else b"}")
+
+
+def closing(member: str, text: bytes) -> bytes:
+    """A punctuation in numbers that names a key, with this text as the value of one column."""
+    written = b'"%s": {"equals": %s}'
+    return NUMBERED_KEY.replace(written % (member.encode(), b"-1"), written % (member.encode(), text))
+
+
+def saying(member: str, kind: str, text: bytes) -> bytes:
+    """A punctuation in numbers on one column."""
+    return b'{"$punctuation": {"%s": {"%s": %s}}}' % (member.encode(), kind.encode(), text)
+
+
+_KEYED = list(_KEY_OF_NUMBERS.types)
+_USUAL = {name: b'"2026-01-31"' if name == "day" else b'"2026-01-31T00:00:00Z"' for name in NUMBERS}
+_OUT = {
+    name: [b"%d" % number for number in (least - 1, greatest + 1, 2**63, -(2**63))]
+    for name, kind in NUMBERS.items()
+    if kind in LIMITS
+    for least, greatest in (LIMITS[kind],)
+} | {"price": [b"3.4028235677973366e38", b"-3.5e38", b"1e39", b"1e400", b"9" * 40]}
+_NO_NUMBERS = {
+    name: [
+        *(b'"7"', b"true", b"null", b"NaN", b"07", b"9" * 5_000, _USUAL[name]),
+        *(() if name == "price" else (b"1.5", b"1.0", b"1e3")),
+    ]
+    for name in NUMBERS
+}
+DEAD_NUMBERS = {
+    f"{name} {text[:20].decode()}": counting(name, text)
+    for values in (_OUT, _NO_NUMBERS)
+    for name in NUMBERS
+    for text in values[name]
+}
+for _name in _KEYED:
+    for _text in (*_OUT[_name][:2], b"1.5", b"null", _USUAL[_name]):
+        DEAD_NUMBERS |= {
+            f"{_name} equals {_text[:20].decode()} in a key": closing(_name, _text),
+            f"{_name} one of {_text[:20].decode()}": saying(_name, "one_of", b"[0, %s]" % _text),
+            f"{_name} up to {_text[:20].decode()}": saying(_name, "between", b'{"to": %s}' % _text),
+        }
+DEAD_NUMBERS |= {
+    f"heartbeat up to {text[:20].decode()}": saying("bid_at", "between", b'{"to": %s}' % text)
+    for text in (*_OUT["bid_at"], *_NO_NUMBERS["bid_at"])
+}
+_ZERO = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST = datetime.min.replace(tzinfo=UTC)
+_SECOND_OF_ALL = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+_KEY_VALUES = (
+    -1,
+    _ZERO - timedelta(seconds=1),
+    _ZERO - timedelta(microseconds=1),
+    date(1969, 12, 31),
+    _ZERO - timedelta(milliseconds=1),
+)
+_WRITTEN: dict[str, list[tuple[bytes, Any]]] = {
+    "number": [(b"-2147483648", -(2**31)), (b"2147483647", 2**31 - 1)],
+    "second": [(b"-62135596800", _FIRST), (b"253402300799", _SECOND_OF_ALL), (b"-0", _ZERO)],
+    "millis": [
+        (b"-62135596800000", _FIRST),
+        (b"253402300799999", _SECOND_OF_ALL + timedelta(milliseconds=999)),
+        (b"1767225600123", datetime(2026, 1, 1, 0, 0, 0, 123_000, UTC)),
+    ],
+    "micros": [
+        (b"-62135596800000000", _FIRST),
+        (b"253402300799999999", datetime.max.replace(tzinfo=UTC)),
+        (b"1767225600123457", datetime(2026, 1, 1, 0, 0, 0, 123_457, UTC)),
+        (b"-9007199254740993", _ZERO - timedelta(microseconds=9007199254740993)),  # no double has it
+    ],
+    "day": [(b"-719162", date.min), (b"2932896", date.max), (b"0", date(1970, 1, 1))],
+    "price": [
+        (b"3.4028235E38", 3.4028235e38),  # the greatest float as Java writes it
+        (b"-3.4028235677973362e38", -3.4028235677973362e38),
+        (b"0.1", 0.1),  # which 32 bits would round
+        (b"16777217", 16777217.0),
+    ],
+    "bid_at": [(b"1767225600001", datetime(2026, 1, 1, 0, 0, 0, 1_000, UTC))],
+}
+ALIVE_NUMBERS: dict[str, tuple[bytes, dict[str, Any] | tuple[Any, ...] | str]] = {
+    f"{name} {text.decode()}": (counting(name, text), {name: value})
+    for name, written in _WRITTEN.items()
+    for text, value in written
+}
+ALIVE_NUMBERS |= {
+    f"{name} equals {text.decode()} in a key": (
+        closing(name, text),
+        (*_KEY_VALUES[:place], value, *_KEY_VALUES[place + 1 :]),
+    )
+    for place, name in enumerate(_KEYED)
+    for text, value in _WRITTEN[name]
+}
+ALIVE_NUMBERS |= {
+    f"{name} {kind}": (saying(name, kind, text), "promise")
+    for name in _KEYED
+    for kind, text in {
+        "equals": b"-20000",
+        "one_of": b"[-1, 0, 20000]",
+        "between": b'{"from": -5, "to": 5, "to_open": true}',
+        "anything": b"true",
+    }.items()
+}
+ALIVE_NUMBERS |= {
+    "row": (NUMBERED, dict(zip(_KEYED, _KEY_VALUES, strict=True))),
+    "escaped name": (NUMBERED.replace(b'"day"', rb'"\u0064ay"'), {"day": date(1969, 12, 31)}),
+    "key": (NUMBERED_KEY, _KEY_VALUES),
+    "heartbeat": (saying("bid_at", "between", b'{"to": -1}'), "promise"),
+}
 # By name: the stream, what is no record of it, and what is.
 STREAMS: dict[str, tuple[Stream, Mapping[str, bytes | None], Mapping[str, tuple[bytes, Any]]]] = {
     "one key": (PIPELINE.streams["bids"], DEAD, ALIVE),
     "many keys": (MANY_KEYS.streams["bids"], DEAD_KEYS, ALIVE_KEYS),
     "gaps": (WITH_GAPS.streams["bids"], DEAD_GAPS, ALIVE_GAPS),
     "extra members": (IGNORING.streams["bids"], DEAD_EXTRA, ALIVE_EXTRA),
+    "numbers": (IN_NUMBERS.streams["bids"], DEAD_NUMBERS, ALIVE_NUMBERS),
 }
 LISTED = {
     (stream, case): value

@@ -10,10 +10,13 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal
 
+import numpy as np
+
 from endmark.domain import Domain
 from endmark.pipeline import Stream
-from endmark.types import ColumnType
+from endmark.types import ColumnType, Spelling
 from endmark.verify.patterns import Bound, read
+from support.numbers import UNITS
 
 DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-](\d\d):[0-5]\d)", re.ASCII)
@@ -137,6 +140,8 @@ def _columns(kinds: dict[str, ColumnType], members: Members) -> dict[str, Any] |
 
 
 def _read(kind: ColumnType, cell: Any) -> Any:
+    if kind.spelling:
+        return _read_number(kind.spelling, cell)
     match kind.domain, cell:
         case Domain.LONG, int() if type(cell) is int and -(2**63) <= cell < 2**63:
             return cell
@@ -147,6 +152,24 @@ def _read(kind: ColumnType, cell: Any) -> Any:
         case _, str():
             return _read_text(kind, cell)
     return None
+
+
+def _read_number(spelling: Spelling, cell: Any) -> Any:
+    if spelling is Spelling.FLOAT:
+        found = None if type(cell) not in (int, float) else _finite(cell)
+        with np.errstate(over="ignore"):
+            return found if found is not None and math.isfinite(np.float32(found)) else None
+    if type(cell) is not int:
+        return None
+    try:
+        match spelling:
+            case Spelling.INT:
+                return cell if np.iinfo(np.int32).min <= cell <= np.iinfo(np.int32).max else None
+            case Spelling.DAYS:
+                return date(1970, 1, 1) + timedelta(days=cell)
+        return datetime(1970, 1, 1, tzinfo=UTC) + cell * UNITS[spelling]
+    except OverflowError:
+        return None
 
 
 def _read_text(kind: ColumnType, cell: str) -> Any:

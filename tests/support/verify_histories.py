@@ -13,6 +13,7 @@ from endmark.operators.lookup.strategies import STRATEGIES
 from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline import Pipeline, Stream
 from endmark.types import JoinType
+from support.numbers import with_numbers
 from support.sizes import speakers
 from support.verify_alone import alone
 from support.verify_declared import LAST
@@ -126,9 +127,9 @@ def pipelines(
     gaps: bool = False,
 ) -> Pipeline:
     """Of the preset that is chosen, or of any; `url` may have a place for one of `MATCHINGS`, and rows may be
-    parked where `parking` says so, or looked up in `OTHERS`, too, where `several` does; `formats` are any.
-    With `gaps`, columns may be null, and members that are not declared may be ignored. Without a `kind` of
-    join there is one stream alone.
+    parked where `parking` says so, or looked up in `OTHERS`, too, where `several` does. With `formats`,
+    formats and spellings as numbers are any. With `gaps`, columns may be null, and members that are not
+    declared may be ignored. Without a `kind` of join there is one stream alone.
 
     Where partitions can be idle, progress soon leaves windows, since only then it matters when it did.
     """
@@ -180,6 +181,8 @@ def pipelines(
         running=draw(st.booleans()),
         others=draw(other_lookups(misses(parking=parking), lookup)) if several else {},
     )
+    if formats:
+        pipeline = draw(with_numbers(pipeline))
     if kind is not None:
         return pipeline
     return alone(pipeline, draw(st.sampled_from([lookup, lookup, "items", "bids"])))

@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from endmark.client.delivery import DEADLINE_SECONDS, Delivery, key_hash
 from endmark.domain import Domain, PunctuationError
+from endmark.punctuation.numbers import to_numbers
 from endmark.punctuation.pattern import Between, Equals, OneOf, Pattern, Value, values_of
 from endmark.punctuation.punctuation import Punctuation
 from endmark.punctuation.scalars import Scalar, to_scalar
@@ -27,7 +28,8 @@ class StreamProducer:
         bootstrap: the broker's host:port.
         topic: the stream's topic, which exists.
         columns: the types of the columns, as in the pipeline file:
-            `{"item_id": "long", "price": "decimal(18,2)", "note": "string?"}`.
+            `{"item_id": "long", "price": "decimal(18,2)", "note": "string?"}`. Values of `timestamp(ms)` and
+            other times as numbers are a `datetime` or a `date` all the same, and the producer writes numbers.
         key: the columns whose values decide a row's partition, by Kafka's own hash. A punctuation that names
             their values goes to that partition. Without a key, rows go to any partition and punctuations to
             all, and the stream needs `punctuation_scope: topic`.
@@ -123,7 +125,8 @@ class StreamProducer:
                 )
             for value in values_of(pattern):
                 self._spelled(name, value)
-        record = encode(promise, self._domains)
+        spelled = {name: kind.spelled for name, kind in self._columns.items()}
+        record = encode(to_numbers(promise, self._columns), spelled)
         for partition, key in self._concerned(dict(promise.patterns)):
             self._delivery.send(self._topic, partition, key, record)
 
@@ -146,6 +149,9 @@ class StreamProducer:
             raise ValueError(
                 f"the producer of {self._topic} has no `event_time`; name its column of event time"
             )
+        spelling = self._columns[self._event_time].spelling
+        if spelling:  # no row has a time in between
+            time = cast("datetime", spelling.floor(Domain.TIMESTAMP.coerce(time)))
         self._spelled(self._event_time, time)  # without a time, it would rule out all times
         self.punctuate({self._event_time: Between(high=time)})
 
@@ -187,6 +193,8 @@ class StreamProducer:
             raise PunctuationError(f"column {name!r} of {self._topic} is {kind}, which {value!r} is not")
         try:
             exact = domain.coerce(value)  # type: ignore[arg-type]
+            if kind.spelling:
+                return kind.spelling.number_of(exact)
         except PunctuationError as error:
             raise PunctuationError(f"column {name!r} of {self._topic}: {error}") from None
         if isinstance(exact, Decimal) and not kind.fits(exact):

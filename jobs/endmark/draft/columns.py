@@ -6,13 +6,14 @@ import json
 import math
 import re
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from endmark.domain import DECIMAL_DIGITS, Domain, PunctuationError
 from endmark.pipeline.sources import COORDINATES
 from endmark.punctuation.scalars import TEXTS, from_scalar
-from endmark.types import ColumnType
+from endmark.types import ColumnType, Spelling
 from endmark.wire.spelling import pattern
 
 if TYPE_CHECKING:
@@ -24,6 +25,12 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 _DECIMAL = re.compile(r'"?-?(0|[1-9][0-9]*)(?:\.([0-9]+))?"?')
 _USUAL_DIGITS = 18
 _LONG_DIGITS = 20  # with a sign; Python reads no number of any length
+LIKE_A_KEY = re.compile(r"(.*_)?(id|key|no|nr|number|code)", re.IGNORECASE)
+# Integers that are times in these years are taken for times. Milliseconds have 13 digits since 2001. Later
+# years would be those of many barcodes, which have 13 digits, too. Seconds are never guessed, since too many
+# numbers have ten digits.
+_TIMES = (Spelling.MILLISECONDS, Spelling.MICROSECONDS)
+_FIRST, _LAST = datetime(2001, 9, 10, tzinfo=UTC), datetime(2050, 1, 1, tzinfo=UTC)
 _MOST = 0.9  # the share of values that must fit a type; the others are taken for errors of the producer
 
 
@@ -47,7 +54,7 @@ def infer(rows: Sequence[Row]) -> Inferred:
     found = Inferred({}, {}, {})
     for name in dict.fromkeys(name for row in rows for name in row.values):
         values = [value for row in rows if (value := row.values.get(name)) is not None]
-        kind = kind_of(values)
+        kind = _time_in_numbers(name, values) or kind_of(values)
         if reason := _unfit(name, values, kind):
             found.left_out[name] = reason
             continue
@@ -68,6 +75,25 @@ def _unfit(name: str, values: Sequence[Spelled], kind: ColumnType | None) -> str
         nested = sum(value.plain[:1] in "{[" for value in values)
         return "nested" if nested else "values of several types"
     return None
+
+
+def _time_in_numbers(name: str, values: Sequence[Spelled]) -> ColumnType | None:
+    """Return the type of times as numbers that all values seem to be; `None` if they seem to be none."""
+    if not values or LIKE_A_KEY.fullmatch(name):
+        return None
+    kinds = (ColumnType(spelling.values, spelling=spelling) for spelling in _TIMES)
+    return next((kind for kind in kinds if all(_is_recent(value, kind) for value in values)), None)
+
+
+def _is_recent(value: Spelled, kind: ColumnType) -> bool:
+    return fits(value, kind) and _FIRST <= time_of(value, kind) < _LAST
+
+
+def time_of(value: Spelled, kind: ColumnType) -> datetime:
+    """Return the timestamp that a value spells, which fits the type."""
+    if kind.spelling:
+        return cast("datetime", kind.spelling.value_of(int(value.plain)))
+    return datetime.fromisoformat(json.loads(value.quoted))
 
 
 def kind_of(values: Sequence[Spelled]) -> ColumnType | None:
@@ -94,9 +120,11 @@ def kind_of(values: Sequence[Spelled]) -> ColumnType | None:
 
 def fits(value: Spelled, kind: ColumnType) -> bool:
     """Return whether a value can be read as a type."""
-    text = value.quoted if kind.domain in TEXTS else value.plain
+    text = value.quoted if kind.spelled in TEXTS else value.plain
     if not re.fullmatch(pattern(kind), text):
         return False
+    if kind.spelling:
+        return len(text) <= _LONG_DIGITS and kind.spelling.holds(int(text))
     match kind.domain:
         case Domain.LONG:
             return len(text) <= _LONG_DIGITS and -(2**63) <= int(text) < 2**63

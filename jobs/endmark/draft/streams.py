@@ -10,12 +10,12 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from endmark.domain import Domain
-from endmark.draft.columns import fits, infer, is_rounded
+from endmark.draft.columns import LIKE_A_KEY, fits, infer, is_rounded, time_of
 from endmark.draft.reading import read
 from endmark.errors import ConfigError
 from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.sources import EventTime
-from endmark.types import ColumnType
+from endmark.types import Spelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from endmark.draft.columns import Inferred
     from endmark.draft.reading import Reading, Row, Spelled
     from endmark.draft.samples import Sample
+    from endmark.types import ColumnType
 
 _LATENESSES = [1, 5, 30, 60, 300, 1_800, 3_600, 21_600, 86_400]  # seconds
 _DAY = 86_400
 _AHEAD: timedelta = EventTime.model_fields["ahead"].default
 _LIKE_A_TIME = re.compile(r'"?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:.*|1[0-9]{9}|1[0-9]{12}')
-_LIKE_A_KEY = re.compile(r"(.*_)?(id|key|no|nr|number|code)")
 
 
 @dataclass
@@ -76,7 +76,7 @@ class DraftStream:
     def key_columns(self) -> dict[str, ColumnType]:
         """The columns that may be keys, less the event time, with their types without null."""
         return {
-            name: kind.required
+            name: kind.required.of_values
             for name, kind in self.columns.items()
             if name != self.event_time and kind.domain is not Domain.DOUBLE
         }
@@ -101,7 +101,7 @@ def draft_stream(name: str, sample: Sample) -> DraftStream:
     reading = read(sample)
     inferred = infer(reading.rows)
     disorder = {
-        column: _disorder(reading.rows, column)
+        column: _disorder(reading.rows, column, kind.required)
         for column, kind in inferred.columns.items()
         if kind.domain is Domain.TIMESTAMP
     }
@@ -116,7 +116,7 @@ def draft_stream(name: str, sample: Sample) -> DraftStream:
         dict(inferred.columns),
         time,
         _rounded_up(disorder[time]),
-        is_ahead=any(_is_ahead(row, time) for row in reading.rows),
+        is_ahead=any(_is_ahead(row, time, inferred.columns[time].required) for row in reading.rows),
         punctuated_on=promised_on,
         is_spread=bool(promised_on) and _is_spread(reading.rows, promised_on),
         has_updates=reading.updates > 0,
@@ -140,6 +140,14 @@ def _note_columns(found: DraftStream, reading: Reading, inferred: Inferred) -> N
         if found.format != "xml" and kind.domain is Domain.DOUBLE and any(map(is_rounded, values)):
             found.note(
                 f"columns.{column}", 'doubles are rounded; sent as text ("12.50"), it may be a decimal'
+            )
+        if kind.spelling:
+            unit = "milliseconds" if kind.spelling is Spelling.MILLISECONDS else "microseconds"
+            first = time_of(values[0], kind)
+            found.note(
+                f"columns.{column}",
+                f"guess: these integers are {unit} since 1970, the first is {first:%Y-%m-%dT%H:%M:%SZ}; if "
+                "they are none, write long",
             )
         if odd := [value for value in values if not fits(value, kind.required)]:
             found.note(
@@ -212,32 +220,32 @@ def _is_spread(rows: Sequence[Row], columns: Sequence[str]) -> bool:
     )
 
 
-def _times(rows: Sequence[Row], column: str) -> Iterator[tuple[Row, datetime]]:
-    """Yield the rows that have a timestamp in a column, with it."""
+def _times(rows: Sequence[Row], column: str, kind: ColumnType) -> Iterator[tuple[Row, datetime]]:
+    """Yield the rows that have a timestamp of a type in a column, with it."""
     for row in rows:
         value = row.values.get(column)
-        if value is not None and fits(value, ColumnType.TIMESTAMP):
-            yield row, datetime.fromisoformat(json.loads(value.quoted))
+        if value is not None and fits(value, kind):
+            yield row, time_of(value, kind)
 
 
-def _disorder(rows: Sequence[Row], column: str) -> timedelta:
+def _disorder(rows: Sequence[Row], column: str, kind: ColumnType) -> timedelta:
     """Return by how much a row is older than the newest one before it in its partition, at most."""
     newest: dict[int, datetime] = {}
     found = timedelta(0)
-    for row, at in _times(rows, column):
+    for row, at in _times(rows, column, kind):
         before = newest.setdefault(row.record.partition, at)
         found = max(found, before - at)
         newest[row.record.partition] = max(before, at)
     return found
 
 
-def _is_ahead(row: Row, column: str) -> bool:
+def _is_ahead(row: Row, column: str, kind: ColumnType) -> bool:
     """Return whether a row's event time is too long after the record's timestamp in Kafka."""
     if row.record.timestamp is None:
         return False
     return any(
         at.timestamp() * 1_000 > row.record.timestamp + _AHEAD.total_seconds() * 1_000
-        for _, at in _times([row], column)
+        for _, at in _times([row], column, kind)
     )
 
 
@@ -258,8 +266,9 @@ def _without_time(topic: str, rows: Sequence[Row]) -> str:
     }
     seems = "".join(f"; {shown(name)} may be one, but is spelled {text[:40]}" for name, text in like.items())
     return (
-        f"topic {topic}: no column has timestamps such as 2026-01-31T12:00:00Z (UTC), and one is needed as "
-        f"the event time of rows{seems[:400]}; let the producer send one"
+        f"topic {topic}: no column has timestamps such as 2026-01-31T12:00:00Z (UTC) or 1769860800000 (ms), "
+        f"and one is needed as the event time of rows{seems[:400]}; let the producer send one, or write a "
+        "file in which a column of seconds since 1970 is timestamp(s)"
     )
 
 
@@ -281,7 +290,7 @@ def shared_key(streams: Sequence[DraftStream]) -> tuple[str, ...]:
         if all(other.key_columns.get(name) == kind for other in others)
     ]
     promised = [tuple(name for name in each.punctuated_on if name in shared) for each in streams]
-    alone = sorted(((name,) for name in shared), key=lambda key: not _LIKE_A_KEY.fullmatch(key[0].lower()))
+    alone = sorted(((name,) for name in shared), key=lambda key: not LIKE_A_KEY.fullmatch(key[0]))
     able = [key for key in [*promised, *alone] if key and all(_joins_on(each, key) for each in streams)]
     return able[0] if able else ()
 

@@ -23,7 +23,7 @@ from pydantic.fields import FieldInfo
 
 from endmark.domain import Domain
 from endmark.pipeline.duration_words import in_words
-from endmark.types import ColumnType
+from endmark.types import ColumnType, Spelling
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 _PIPELINE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
@@ -48,6 +48,7 @@ _MOST_BYTES = 10**15
 _TEXT_LENGTH = 10_000
 _SHOWN = 60  # letters of a wrong value in an error
 _PLAIN_TYPES = "|".join(domain.value for domain in Domain if domain is not Domain.DECIMAL)
+_SPELLINGS = "|".join(map(re.escape, Spelling))
 
 
 def _identifier(value: str) -> str:
@@ -185,12 +186,22 @@ def _table_type(value: Any) -> ColumnType:
             f"{kind} says nothing more than {kind.required}, since a table may have nulls in any column; "
             f"write {kind.required}"
         )
+    if kind.spelling:
+        raise ValueError(
+            f"{kind} says how the records of a stream spell a value, and a table has no records; write "
+            f"{kind.of_values}"
+        )
     return kind
 
 
-def _type_pattern(ending: str) -> str:
-    """Return the pattern of types in JSON Schema, with a pattern of what may stand behind them."""
-    return rf"^({_PLAIN_TYPES}|decimal\(\s*[0-9]+\s*,\s*[0-9]+\s*\)){ending}$"
+def _type_pattern(others: str = "", ending: str = "") -> str:
+    """Return the pattern of types in JSON Schema.
+
+    Args:
+        others: patterns of further types, each behind a `|`.
+        ending: the pattern of what may stand behind a type.
+    """
+    return rf"^({_PLAIN_TYPES}{others}|decimal\(\s*[0-9]+\s*,\s*[0-9]+\s*\)){ending}$"
 
 
 def _listed(value: Any) -> Any:
@@ -253,7 +264,7 @@ Type = Annotated[
     ColumnType,
     PlainValidator(_column_type),
     PlainSerializer(str),
-    WithJsonSchema({"type": "string", "pattern": _type_pattern(r"\??")}),
+    WithJsonSchema({"type": "string", "pattern": _type_pattern(f"|{_SPELLINGS}", r"\??")}),
 ]
 Columns = Annotated[dict[Name, Type], Field(min_length=1)]
 # A type of a relation's column, which may be null anyhow.
@@ -261,7 +272,7 @@ _TableType = Annotated[
     ColumnType,
     PlainValidator(_table_type),
     PlainSerializer(str),
-    WithJsonSchema({"type": "string", "pattern": _type_pattern("")}),
+    WithJsonSchema({"type": "string", "pattern": _type_pattern()}),
 ]
 TableColumns = Annotated[dict[Name, _TableType], Field(min_length=1)]
 

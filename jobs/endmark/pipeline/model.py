@@ -329,7 +329,7 @@ class Pipeline(Model):
     def stream_columns(self, stream: str) -> dict[str, ColumnType]:
         """Return the columns of a stream behind its row steps."""
         steps = self.row_steps_of(stream)
-        return dict(steps[-1].columns if steps else self._declared(stream).columns)
+        return dict(steps[-1].columns if steps else self._declared(stream).value_types)
 
     def _declared(self, name: str) -> Stream:
         """Return a stream or a union as a stream."""
@@ -339,7 +339,7 @@ class Pipeline(Model):
         """Return the stream's columns of the rows of a stream or of a step in front of the join."""
         stream, way = self.flow.way_to(name)
         found = checked(stream, self._declared(stream), self._first_steps(way))
-        return dict(found[-1].columns if found else self._declared(stream).columns)
+        return dict(found[-1].columns if found else self._declared(stream).value_types)
 
     def asked_by(self, lookup: Lookup) -> Asked:
         """Return the columns by which a lookup asks."""

@@ -38,7 +38,7 @@ def checked(stream: str, declared: Stream, steps: Mapping[str, RowStep]) -> tupl
     written = tuple(
         (name, step.where, tuple(step.derive.items()), step.select, step.drop) for name, step in steps.items()
     )
-    return _chain(tuple(declared.columns.items()), written)
+    return _chain(tuple(declared.value_types.items()), written)
 
 
 def _check_deduplicated_last(steps: Mapping[str, RowStep]) -> None:

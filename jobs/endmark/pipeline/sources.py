@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from endmark.domain import Domain
 from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Knob, Pinned
 from endmark.pipeline.fields import (
     AnyNames,
@@ -95,7 +96,9 @@ class Stream(Model):
 
     Each row has exactly the declared `columns`. A column whose type ends with `?` may be missing or null, and
     all others have a value. A record with other members is a dead letter, unless `extra: ignore` leaves them
-    out.
+    out. Records spell a `timestamp(s)`, `timestamp(ms)`, `timestamp(us)` or `date(days)` as a number since
+    1970; the values are a `timestamp` or a `date`. An `int` or a `float` is a long or a double in the range
+    of 32 bits.
 
     With `format: debezium` each snapshot row and each inserted row of the captured table is a row. An update
     is a row under `updates: rows`, and a dead letter otherwise. A deletion removes the row of
@@ -164,7 +167,7 @@ class Stream(Model):
             if getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name}: {why}; leave it out, or set the format")
         time = self.event_time.column
-        require_column(self.columns, time, "event_time.column", ColumnType.TIMESTAMP)
+        require_column(self.value_types, time, "event_time.column", ColumnType.TIMESTAMP)
         require_present(self.columns, time, "event_time.column", "a row without event time belongs nowhere")
         promised = {
             "punctuated_on": self.punctuated_on,
@@ -187,6 +190,11 @@ class Stream(Model):
         return self.event_time.column if FORMATS[self.format].heartbeats else None
 
     @property
+    def value_types(self) -> dict[str, ColumnType]:
+        """The types of the columns in rows, whatever spelling records have."""
+        return {name: kind.of_values for name, kind in self.columns.items()}
+
+    @property
     def promised_on(self) -> tuple[str, ...]:
         """The columns that the stream's punctuations restrict, including those of its closing rule."""
         return tuple(dict.fromkeys([*self.punctuated_on, *(self.closes.on if self.closes else ())]))
@@ -203,7 +211,7 @@ class Stream(Model):
         return tuple(
             name
             for name in columns
-            if name != self.event_time.column and self.columns[name] != ColumnType.DOUBLE
+            if name != self.event_time.column and self.columns[name].domain is not Domain.DOUBLE
         )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from endmark.domain import Domain
 from endmark.pipeline import COORDINATES, Pipeline, Stream
-from endmark.types import ColumnType
+from endmark.types import ColumnType, Spelling
 from endmark.verify.closed_keys import load
 from endmark.verify.closing_rule import close_by_rule
 from endmark.verify.formats import as_named, flatten
@@ -28,6 +28,15 @@ TIMESTAMP = (
 )
 
 _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # microseconds since 1970
+
+# The least and greatest number, and the SQL of the value of a number.
+_NUMBERED = {
+    Spelling.INT: (-2_147_483_648, 2_147_483_647, "$number"),
+    Spelling.SECONDS: (_FIRST // 1_000_000, _LAST // 1_000_000, "make_timestamptz($number * 1000000)"),
+    Spelling.MILLISECONDS: (_FIRST // 1000, _LAST // 1000, "make_timestamptz($number * 1000)"),
+    Spelling.MICROSECONDS: (_FIRST, _LAST, "make_timestamptz($number)"),
+    Spelling.DAYS: (-719_162, 2_932_896, "DATE '1970-01-01' + $number::INTEGER"),
+}
 
 _WORDS = "('UBIGINT', 'BIGINT')"
 _NUMBERS = "('UBIGINT', 'BIGINT', 'DOUBLE')"
@@ -270,11 +279,18 @@ def _field(kind: ColumnType, member: str, found: str) -> str:
         found: SQL of the member's type in JSON.
     """
     value = f"try_cast({member} AS {kind.duckdb})"
+    if kind.spelling in _NUMBERED:
+        number = f"try_cast({member} AS BIGINT)"
+        least, greatest, converted = _NUMBERED[kind.spelling]
+        sound = f"{found} IN {_WORDS} AND {number} BETWEEN {least} AND {greatest}"
+        return f"CASE WHEN {sound} THEN try({fill(converted, number=number)}) END"
     match kind.domain:
         case Domain.LONG:
             sound = f"{found} IN {_WORDS}"
         case Domain.DOUBLE:
             sound = f"{found} IN {_NUMBERS} AND isfinite({value})"
+            if kind.spelling is Spelling.FLOAT:  # DuckDB refuses what rounds to an infinite float
+                sound += f" AND try_cast({value} AS FLOAT) IS NOT NULL"
         case Domain.BOOLEAN:
             sound, value = f"{found} = 'BOOLEAN'", f"{member} = 'true'"
         case Domain.STRING:

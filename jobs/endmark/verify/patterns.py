@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 from endmark.domain import Domain
-from endmark.types import ColumnType
+from endmark.types import ColumnType, Spelling
 
 MARK = "$punctuation"
 _SPELLED = {
@@ -26,6 +27,12 @@ _SPELLED = {
         r"(Z|[+-](0[0-9]|1[0-7]):[0-5][0-9]|[+-]18:00)"
     ),
     Domain.DECIMAL: re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?"),
+}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS = {
+    Spelling.SECONDS: timedelta(seconds=1),
+    Spelling.MILLISECONDS: timedelta(milliseconds=1),
+    Spelling.MICROSECONDS: timedelta(microseconds=1),
 }
 _ENDS = {"from", "to", "from_open", "to_open"}
 
@@ -117,6 +124,8 @@ def value_of(cell: Any, kind: ColumnType) -> Any:
     Raises:
         ValueError: it spells none.
     """
+    if kind.spelling:
+        return number_of(cell, kind.spelling)
     match kind.domain, cell:
         case Domain.LONG, int() if type(cell) is int and -(2**63) <= cell < 2**63:
             return cell
@@ -130,6 +139,24 @@ def value_of(cell: Any, kind: ColumnType) -> Any:
         case Domain.DATE | Domain.TIMESTAMP | Domain.DECIMAL, str() if _SPELLED[kind.domain].fullmatch(cell):
             return _spelled(cell, kind)
     raise _UnsoundError(f"{cell!r} is no {kind}")
+
+
+def number_of(cell: Any, spelling: Spelling) -> Any:
+    """Return the value of a column that a JSON number spells.
+
+    Raises:
+        ValueError: it is no such number.
+        OverflowError: the number leads out of the years 1 to 9999.
+    """
+    if spelling is Spelling.FLOAT and type(cell) in (int, float):
+        found = _finite(cell)
+        struct.pack("<f", found)  # raises OverflowError for a number that rounds to infinity
+        return found
+    if type(cell) is not int or (spelling is Spelling.INT and not -(2**31) <= cell < 2**31):
+        raise _UnsoundError(f"{cell!r} is no {spelling}")
+    if spelling is Spelling.DAYS:
+        return date.fromordinal(date(1970, 1, 1).toordinal() + cell)
+    return cell if spelling is Spelling.INT else _EPOCH + cell * _UNITS[spelling]
 
 
 def _finite(number: float) -> float:

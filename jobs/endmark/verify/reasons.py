@@ -12,10 +12,10 @@ from typing import Any
 
 from endmark.domain import Domain
 from endmark.pipeline import Stream
-from endmark.types import ColumnType
+from endmark.types import ColumnType, Spelling
 from endmark.verify import xml
 from endmark.verify.debezium import integer
-from endmark.verify.patterns import MARK
+from endmark.verify.patterns import MARK, number_of
 
 _MARKED = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"' + re.escape(MARK.encode()) + b'"')
 _KINDS: dict[Domain, tuple[type, ...]] = {
@@ -86,9 +86,26 @@ def _of_members(members: Mapping[str, Any], columns: Mapping[str, ColumnType]) -
             continue
         if members.get(column) is None:
             return "missing_field"
-        if type(members[column]) not in _KINDS.get(kind.domain, (str,)):
+        if type(members[column]) not in _KINDS.get(_written(kind), (str,)):
+            return "wrong_type"
+        if kind.spelling and not _in_range(members[column], kind.spelling):
             return "wrong_type"
     return "bad_value"
+
+
+def _written(kind: ColumnType) -> Domain:
+    """Return the domain of the values that stand in records."""
+    if kind.spelling is None:
+        return kind.domain
+    return Domain.DOUBLE if kind.spelling is Spelling.FLOAT else Domain.LONG
+
+
+def _in_range(number: float, spelling: Spelling) -> bool:
+    try:
+        number_of(number, spelling)
+    except (ValueError, OverflowError):
+        return False
+    return True
 
 
 def of_xml(value: bytes, declared: Stream) -> str:
@@ -112,11 +129,11 @@ def _bare(text: str, kind: ColumnType | None) -> Any:
     if kind is not None and kind.nullable and not text:
         return None
     number = _NUMBER.fullmatch(text)
-    match kind.domain if kind is not None else None:
+    match _written(kind) if kind is not None else None:
         case Domain.LONG if number and not (number[2] or number[3]):
-            return 0
+            return integer(text)
         case Domain.DOUBLE if number:
-            return 0.0
+            return float(text)
         case Domain.BOOLEAN if text in ("true", "false"):
             return True
     return text

@@ -142,7 +142,7 @@ def _value(text: str, kind: ColumnType) -> Any:
     """
     if kind.nullable and not text:
         return None
-    if kind.domain in _BARE:
+    if kind.domain in _BARE or kind.spelling:
         try:
             found = json.loads(text)
         except ValueError:
@@ -172,6 +172,6 @@ def _pattern(text: str, kind: ColumnType) -> dict[str, Any]:
 
 def _constant(written: str, kind: ColumnType) -> Any:
     written = written.strip()
-    if kind.domain in _BARE or written.startswith('"'):
+    if kind.domain in _BARE or kind.spelling or written.startswith('"'):
         return json.loads(written)
     return written

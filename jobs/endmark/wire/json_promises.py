@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from endmark.domain import PunctuationError
 from endmark.punctuation.heartbeat import first_possible
+from endmark.punctuation.numbers import from_numbers
 from endmark.punctuation.pattern import values_of
 from endmark.punctuation.wire_json import decode
 
@@ -36,8 +37,8 @@ def read_promise(
     Raises:
         PunctuationError: the record is no punctuation of this stream.
     """
-    domains = {name: kind.domain for name, kind in columns.items()}
-    promise = decode(record, stream, domains)
+    domains = {name: kind.spelled for name, kind in columns.items()}
+    promise = from_numbers(decode(record, stream, domains), columns)
     if first_possible(promise, heartbeat_on) is not None:
         return promise
     if not punctuated_on:  # the loop below cannot refuse a promise of anything, which restricts no column

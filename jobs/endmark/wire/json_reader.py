@@ -2,7 +2,8 @@
 
 Some values are still impossible, such as a 30th of February. One bad record makes the reader refuse the whole
 block, so a refused block is halved until the bad records stand alone. The reader takes no date as a string
-(PyArrow 26), so dates are cast afterwards.
+(PyArrow 26), so dates are cast afterwards. Times that are numbers in records are read as integers. They
+become times when those out of range are left out.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from endmark.domain import Domain
+from endmark.types import ColumnType
 from endmark.wire.spelling import WS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from endmark.state.search import Bools, Ints
-    from endmark.types import ColumnType
 
 Path = tuple[str, ...]
 # An offset from UTC may lead out of the years 1 to 9999.
@@ -42,9 +43,10 @@ class JsonReader:
         self, columns: Mapping[str, ColumnType], paths: Mapping[str, Path], *, ignoring: bool = False
     ) -> None:
         self.schema = pa.schema([(name, kind.arrow) for name, kind in columns.items()])
-        self._required = [not kind.nullable for kind in columns.values()]
+        self._kinds = list(columns.values())
         self._empty = pa.RecordBatch.from_pylist([], schema=self.schema)
         self._paths = paths
+        self._numbers = pa.schema([(name, _numbers(kind)) for name, kind in columns.items()])
         read_as = {paths[name]: _as_read(kind) for name, kind in columns.items()}
         self._options = pa.json.ParseOptions(
             explicit_schema=pa.schema(_nested(read_as)),
@@ -55,7 +57,8 @@ class JsonReader:
         """Read the records at the positions `at`.
 
         Returns:
-            The rows that have a value in every column that is not nullable, and their positions.
+            The rows that have a value in every column that is not nullable, and their positions. Their
+            numbers and times are in range.
         """
         pieces = list(self._readable(values, at)) if len(at) else []
         if not pieces:
@@ -63,16 +66,26 @@ class JsonReader:
         table = pa.concat_tables([piece for piece, _ in pieces]).combine_chunks()
         row_at = np.concatenate([position for _, position in pieces])
         complete = np.ones(len(row_at), bool)
-        for column, required in zip(table.columns, self._required, strict=True):
-            if column.null_count and required:
+        for column, kind in zip(table.columns, self._kinds, strict=True):
+            if column.null_count and not kind.nullable:
                 complete &= mask(column.is_valid())
+            if kind.spelling:
+                complete &= ~mask(
+                    pc.or_(
+                        pc.less(column, pa.scalar(kind.spelling.least, column.type)),
+                        pc.greater(column, pa.scalar(kind.spelling.greatest, column.type)),
+                    )
+                )
             if pa.types.is_floating(column.type):
                 complete &= ~mask(pc.is_inf(column))  # the reader makes infinity of a number of 400 digits
             if pa.types.is_timestamp(column.type):
                 complete &= ~mask(pc.or_(pc.less(column, _FIRST), pc.greater(column, _LAST)))
         if not complete.all():
             table, row_at = table.filter(pa.array(complete)).combine_chunks(), row_at[complete]
-        return next(iter(table.to_batches()), self._empty), row_at
+        columns = [
+            _from_numbers(column, kind) for column, kind in zip(table.columns, self._kinds, strict=True)
+        ]
+        return next(iter(pa.table(columns, schema=self.schema).to_batches()), self._empty), row_at
 
     def _readable(self, values: pa.Array, at: Ints) -> Iterator[tuple[pa.Table, Ints]]:
         """Read tables of records, with their positions, and leave out those that cannot be read.
@@ -96,12 +109,25 @@ class JsonReader:
         text = pc.binary_join(one_list, b"\n")[0].as_buffer()
         whole = pa.json.ReadOptions(use_threads=False, block_size=text.size + 1)
         table = pa.json.read_json(pa.BufferReader(text), read_options=whole, parse_options=self._options)
-        columns = [_member(table, self._paths[field.name]).cast(field.type) for field in self.schema]
-        return pa.table(columns, schema=self.schema)
+        columns = [_member(table, self._paths[field.name]).cast(field.type) for field in self._numbers]
+        return pa.table(columns, schema=self._numbers)
 
 
 def _as_read(kind: ColumnType) -> pa.DataType:
-    return pa.string() if kind.domain is Domain.DATE else kind.arrow
+    return pa.string() if kind.spelled is Domain.DATE else _numbers(kind)
+
+
+def _numbers(kind: ColumnType) -> pa.DataType:
+    """Return the type of a column whose spelling as numbers is not yet undone."""
+    return ColumnType(kind.spelled).arrow if kind.spelling else kind.arrow
+
+
+def _from_numbers(column: pa.ChunkedArray, kind: ColumnType) -> pa.ChunkedArray:
+    """Return the values of a column of numbers in range; a column in the usual spelling is returned as is."""
+    if kind.spelling is None or kind.domain is kind.spelled:
+        return column
+    ordinals = pc.multiply(column, pa.scalar(kind.spelling.step, pa.int64()))
+    return (ordinals.cast(pa.int32()) if kind.domain is Domain.DATE else ordinals).cast(kind.arrow)
 
 
 def _nested(read_as: Mapping[Path, pa.DataType]) -> list[pa.Field]:

@@ -220,8 +220,11 @@ def _explain_fields(
         if record.get(name) is None:
             return "missing_field", f"field {name!r} is missing or null"
         # We ask for type(), since isinstance() takes a bool for an int.
-        if type(record[name]) not in _JSON_TYPES[kind.domain]:
+        if type(record[name]) not in _JSON_TYPES[kind.spelled]:
             return "wrong_type", f"field {name!r} must be {_like(kind)}, but is {_shown(record[name])}"
+        if kind.spelling and not kind.spelling.holds(record[name]):
+            why = f"field {name!r} is {_shown(record[name])}, out of the range of {kind.spelling}"
+            return "wrong_type", why
     for name, kind in there.items():
         if not re.fullmatch(pattern(kind), _shown(record[name], None)):
             return "bad_value", f"field {name!r} must be {_like(kind)}, but is {_shown(record[name])}"

@@ -1,19 +1,20 @@
 """The spelling of values in JSON by column type, as regular expressions that RE2 and Python read alike.
 
-Dates, times and decimals are strings. JSON has no such values, and most producers would round a decimal that
-they write as a number. A decimal may have fewer digits than its column but never more, so none is rounded
-here.
+Dates, times and decimals are strings, unless a column's type says that times are numbers. JSON has no such
+values, and most producers would round a decimal that they write as a number. A decimal may have fewer digits
+than its column but never more, so none is rounded here.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from endmark.domain import Domain
 from endmark.punctuation.json_shape import MEMBER
-from endmark.punctuation.scalars import EXAMPLES, ZONE
+from endmark.punctuation.scalars import EXAMPLES, ZONE, from_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -72,10 +73,10 @@ ANY_OBJECT = _nested(r"\{")
 def pattern(kind: ColumnType) -> str:
     """Return a regular expression for values of a type, without null.
 
-    It also matches the 30th of February.
+    It also matches the 30th of February, and numbers out of range.
     """
     if kind.domain is not Domain.DECIMAL:
-        return _PATTERNS[kind.domain]
+        return _PATTERNS[kind.spelled]
     whole = kind.precision - kind.scale
     digits = rf"(?:0|[1-9][0-9]{{0,{whole - 1}}})" if whole else "0"
     return rf'"-?{digits}(?:\.[0-9]{{1,{kind.scale}}})?"' if kind.scale else rf'"-?{digits}"'
@@ -139,6 +140,8 @@ def naming(columns: Mapping[str, ColumnType]) -> str:
 
 def example(kind: ColumnType) -> str:
     """Return an example of a value of a type, spelled as in a record."""
+    if kind.spelling and kind.domain is not kind.spelled:
+        return str(kind.spelling.number_of(from_scalar(json.loads(EXAMPLES[kind.domain]), kind.domain)))
     if kind.domain is not Domain.DECIMAL:
         return EXAMPLES[kind.domain]
     whole = "1" if kind.precision > kind.scale else "0"

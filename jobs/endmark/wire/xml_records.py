@@ -63,7 +63,7 @@ class XmlParser:
         self._stream = stream
         self._most = most
         self._columns = columns
-        self._domains = {name: kind.domain for name, kind in columns.items()}
+        self._domains = {name: kind.spelled for name, kind in columns.items()}
         self._known = columns.keys() if ignoring else None
         self._flat = JsonParser(
             columns, punctuated_on, stream, key=key, heartbeat_on=heartbeat_on, ignoring=ignoring
@@ -104,5 +104,5 @@ class XmlParser:
         kind = self._columns.get(name)
         if kind is not None and kind.nullable and not text:
             return "null"
-        plain = kind is not None and kind.domain not in TEXTS and re.fullmatch(pattern(kind), text)
+        plain = kind is not None and kind.spelled not in TEXTS and re.fullmatch(pattern(kind), text)
         return text if plain else json.dumps(text, ensure_ascii=False)

@@ -35,6 +35,12 @@ COLUMNS = {
     "sold": "boolean",
     "day": "date",
     "at": "timestamp",
+    "count": "int",
+    "ratio": "float",
+    "second": "timestamp(s)",
+    "milli": "timestamp(ms)",
+    "micro": "timestamp(us)",
+    "days": "date(days)",
 }
 ROW: dict[str, Any] = {
     "house": 'n\u00f6rd "1"',
@@ -44,6 +50,12 @@ ROW: dict[str, Any] = {
     "sold": True,
     "day": date(999, 1, 31),
     "at": datetime(2026, 1, 31, 12, 30, 0, 5, UTC),
+    "count": -(2**31),
+    "ratio": 0.1,
+    "second": datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC),
+    "milli": datetime(2026, 1, 31, 12, 30, 0, 7000, UTC),
+    "micro": datetime(1, 1, 1, 0, 0, 0, 1, UTC),
+    "days": date(1969, 12, 31),
 }
 
 
@@ -93,6 +105,10 @@ def test_what_is_sent_is_read_as_it_was(broker: Broker) -> None:
 
     assert not parsed.rejections
     assert parsed.rows.to_pylist() == [ROW]
+    [row] = [json.loads(value) for value in values if b"$punctuation" not in value]
+    assert (row["second"], row["milli"], row["days"]) == (-1, 1769862600007, -1)
+    told_of = {pair for _, promise in parsed.promises for pair in promise.patterns}
+    assert told_of >= {(name, equals(value)) for name, value in ROW.items() if name != "item_id"}
     assert parsed.closed_keys.to_pylist() == [{"item_id": ROW["item_id"]}] * PARTITIONS
     assert len(parsed.promises) == (len(ROW) - 1 + 2) * PARTITIONS
 
@@ -162,6 +178,13 @@ def test_a_nullable_column_may_be_left_out(broker: Broker) -> None:
         ({"price": Decimal(10000)}, r"is decimal\(6,2\), which 10000 is not"),
         ({"weight": float("nan")}, "finite numbers and times with a zone, but not nan"),
         ({"at": datetime(2026, 1, 1)}, "finite numbers and times with a zone"),  # noqa: DTZ001
+        ({"count": 2**31}, "column 'count' of client-slips: 2147483648 is out of the range of int"),
+        ({"ratio": -1e39}, r"column 'ratio' of client-slips: -1e\+39 is out of the range of float"),
+        ({"second": ROW["milli"]}, r"column 'second' .* is between two values of timestamp\(s\); round it"),
+        (
+            {"milli": 1769862600007},
+            r"column 'milli' of client-slips is timestamp\(ms\), which 17698.* is not",
+        ),
         ({"colour": "red"}, "a row of client-slips has the columns house, .*, this has house, .*, colour"),
     ],
 )
@@ -176,6 +199,7 @@ def test_a_punctuation_that_would_be_a_dead_letter_is_refused(broker: Broker) ->
             ({}, r"name a column; {'house': anything\(\)} closes all of client-slips"),
             ({"colour": equals("red")}, "has no column 'colour'; it has house, item_id"),
             ({"price": equals(Decimal("0.005"))}, r"is decimal\(6,2\), which 0.005 is not"),
+            ({"milli": between(high=ROW["at"])}, r"is between two values of timestamp\(ms\)"),
             ({"item_id": one_of("a", "b")}, "is long, which '[ab]' is not"),
         ):
             with pytest.raises(PunctuationError, match=why):
@@ -202,6 +226,21 @@ def test_a_heartbeat_goes_to_every_partition(broker: Broker) -> None:
     assert [promise.patterns for _, promise in parsed.promises] == [
         (("at", Between(high=ROW["at"])),)
     ] * PARTITIONS
+
+
+def test_a_heartbeat_is_of_the_last_time_that_a_row_can_have(broker: Broker) -> None:
+    """No row of milliseconds has a time between two of them, so nothing is lost by it."""
+    topic = "client-beats-in-ms"
+    create_topics(broker.bootstrap, {topic: 1})
+    with StreamProducer(broker.bootstrap, topic, {"at": "timestamp(ms)"}, event_time="at") as stream:
+        stream.heartbeat(datetime(2026, 1, 1, 0, 0, 0, 1999, UTC))
+        stream.heartbeat(datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC))
+        with pytest.raises(PunctuationError, match="times with a zone"):
+            stream.heartbeat(datetime(2026, 1, 1))  # noqa: DTZ001
+    [found] = read_back(broker, topic, 1)
+
+    ends = [json.loads(value)["$punctuation"]["at"]["between"] for value in found]
+    assert ends == [{"to": 1767225600001}, {"to": -1}]
 
 
 def test_a_producer_without_event_time_has_no_heartbeats(broker: Broker) -> None:

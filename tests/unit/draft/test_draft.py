@@ -39,6 +39,8 @@ FLAT = [
     TEXTS,
     TIMES,
     st.dates().map(lambda day: day.isoformat()),
+    st.integers(10**12, 3 * 10**12),  # some are milliseconds of plausible years, and some are not
+    st.integers(10**15, 2 * 10**15),
     st.decimals(-(10**8), 10**8, places=3).map(str),
 ]
 NESTED = [st.lists(st.integers(), max_size=2), st.dictionaries(PLAIN, st.integers(), max_size=2), st.none()]
@@ -179,6 +181,12 @@ def of(*rows: dict[str, Any], topic: str = "orders") -> Sample:
         (["1" * 30 + ".5"], "decimal(38,1)"),
         (["a", None], "string?"),
         ([1.5] * 9 + ["n/a"], "double"),
+        ([1767225600123, 1767225600124], "timestamp(ms)"),
+        ([1767225600123, None], "timestamp(ms)?"),
+        ([1767225600123457], "timestamp(us)"),
+        ([1767225600123, 1767225600123457], "long"),
+        ([1767225600], "long"),
+        ([4006381333931], "long"),  # a barcode, which would be of the year 2096
     ],
 )
 def test_types(values: list[Any], kind: str) -> None:
@@ -208,6 +216,25 @@ def test_without_a_timestamp_it_says_what_looks_like_one() -> None:
     sample = Sample("orders", [Record(b'{"made": "2026-01-01 10:00:00", "id": 1}')])
     with pytest.raises(ConfigError, match=r"no column has timestamps.*made may be one, but is spelled"):
         draft("p", [sample])
+
+
+def test_integers_of_recent_years_are_event_times_and_say_so() -> None:
+    """Unless their name is that of a key."""
+    rows = [{"ts": 1767225610000, "item_id": 1767225610000}, {"ts": 1767225607000, "item_id": 1767225610001}]
+    sample = Sample("clicks", [Record(json.dumps(row).encode(), timestamp=1767225610000) for row in rows])
+    drafted = draft("p", [sample])
+    [stream] = drafted.streams
+    declared = loaded(drafted.text).streams["clicks"]
+
+    assert (stream.event_time, stream.lateness, stream.is_ahead) == ("ts", 5, False)
+    assert {name: str(kind) for name, kind in declared.columns.items()} == {
+        "ts": "timestamp(ms)",
+        "item_id": "long",
+    }
+    assert (
+        "# guess: these integers are milliseconds since 1970, the first is 2026-01-01T00:00:10Z"
+        in drafted.text
+    )
 
 
 def test_event_times_after_kafka_are_no_violations() -> None:

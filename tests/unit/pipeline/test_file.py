@@ -260,8 +260,13 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         ("streams.bids.event_time.column", "when", "streams.bids: event_time.column: no column 'when'"),
         (
             "streams.bids.columns.price",
+            "real",
+            "streams.bids.columns.price: 'real' is not one of long, double, string, boolean",
+        ),
+        (
+            "relations.sellers.columns.rating",
             "float",
-            "streams.bids.columns.price: 'float' is not one of long, double, string, boolean",
+            "relations.sellers.columns.rating: float says how the records of a stream spell a value, and a",
         ),
         (
             "steps.by_item.aggregate.by",
