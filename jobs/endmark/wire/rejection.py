@@ -222,12 +222,12 @@ def _explain_fields(
         # We ask for type(), since isinstance() takes a bool for an int.
         if type(record[name]) not in _JSON_TYPES[kind.spelled]:
             return "wrong_type", f"field {name!r} must be {_like(kind)}, but is {_shown(record[name])}"
-        if kind.spelling and not kind.spelling.holds(record[name]):
-            why = f"field {name!r} is {_shown(record[name])}, out of the range of {kind.spelling}"
-            return "wrong_type", why
     for name, kind in there.items():
         if not re.fullmatch(pattern(kind), _shown(record[name], None)):
             return "bad_value", f"field {name!r} must be {_like(kind)}, but is {_shown(record[name])}"
+        if kind.spelling and not kind.spelling.holds(record[name]):
+            why = f"field {name!r} is {_shown(record[name])}, out of the range of {kind.spelling}"
+            return "bad_value", why
     return "bad_value", (
         "a number or a time is out of range, a day is not in the calendar or a text is no Unicode"
     )
