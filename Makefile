@@ -81,6 +81,10 @@ test-cluster: package ## Run the package on a Spark cluster of processes and kil
 test-runbook: $(READY) test-system ## Run every command of docs/runbook.md, in order
 	PYTHONPATH=tests $(BIN)/python -m deploy.runbook
 
+.PHONY: test-tutorial
+test-tutorial: $(READY) ## Follow docs/first-pipeline.md with a clock, from the wheel and from a clone, with nothing downloaded
+	PYTHONPATH=tests $(BIN)/python -m deploy.tutorial
+
 .PHONY: test-deploy
 test-deploy: $(READY) ## Check the Helm chart by the schemas of its kinds; run Airflow's DAG twice
 	$(PYTHON) -m venv var/deploy && var/deploy/bin/pip install --quiet -r tests/deploy/requirements.txt
