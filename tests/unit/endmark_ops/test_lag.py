@@ -131,7 +131,7 @@ def test_what_waits_is_counted_while_the_job_is_away(job: Job, broker: Broker) -
         assert told["endmark_topic_records_total"] == {TOPICS["bids"]: 4.0, TOPICS["items"]: 0.0}
     url = f"--ops-url={job.database.engine.url}"
     said = endmark("status", PIPELINE, url, f"--bootstrap={broker.bootstrap}").stdout.splitlines()
-    assert (said[0], said[2]) == ("auction is lost", "behind: 2 records")
+    assert (said[0], said[2]) == ("auction is lost", f"behind: 2 records (2 of {TOPICS['bids']})")
 
 
 @pytest.mark.parametrize("bootstrap", [None, NOWHERE])
