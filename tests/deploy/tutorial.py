@@ -1,7 +1,7 @@
 """The tutorial of docs/first-pipeline.md as somebody new does it, with a clock: `make test-tutorial`.
 
-Once endmark is the wheel in an empty environment outside the tree, and once it is a fresh clone. Neither packages
-nor jars are downloaded before, so the first commands have downloads in their time.
+Once endmark is the wheel in an empty environment outside the tree, and once it is a fresh clone. Neither
+packages nor jars are downloaded before, so the times of the first commands include downloads.
 """
 
 from __future__ import annotations
