@@ -98,6 +98,14 @@ def test_each_row_has_its_own_window(tmp_path: Path) -> None:
     assert streams.take(c=batch("c", [(1, 100), (1, 101), (1, 102), (2, 100)])) == [(95, 100, 100)]
 
 
+def test_a_key_without_a_partner_hides_no_other(tmp_path: Path) -> None:
+    """The smallest side has no row of key 1, so only key 2 is sought in the others."""
+    streams = Streams(tmp_path, [side(name) for name in "abc"])
+    streams.take(b=batch("b", [(2, 5)]), c=batch("c", [(1, 6), (2, 7)]))
+
+    assert streams.take(a=batch("a", [(1, 8), (2, 9)])) == [(9, 5, 7)]
+
+
 def test_a_row_waits_for_all_other_sides_to_close(tmp_path: Path) -> None:
     streams = Streams(tmp_path, [side(name) for name in "abc"])
     rows = {name: batch(name, [(1, 0)]) for name in "bc"}
