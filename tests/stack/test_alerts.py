@@ -154,7 +154,7 @@ def test_a_real_prometheus_fires_them(tmp_path: Path) -> None:
                     f"--bootstrap={broker.bootstrap}",
                 ).stdout
                 assert said.startswith("auction is lost\n")
-                assert "behind: 7 records\n" in said
+                assert "behind: 7 records (7 of bids)\n" in said
 
                 as_shipped.seconds_until(lambda: "EndmarkDown" in as_shipped.firing())
                 seconds = time.monotonic() - killed
