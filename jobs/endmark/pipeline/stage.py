@@ -425,24 +425,26 @@ class Stage:
         for stream in self._streams([given], lambda earlier: earlier.shown):
             for member in self.pipeline.flow.members_of(stream):
                 declared = self.pipeline.streams[member]
-                fields = {
-                    "closes.on": declared.closes.on if declared.closes else (),
-                    "unique": declared.unique,
-                    "clustered": declared.clustered,
-                    "ordered": tuple(declared.ordered),
-                    "punctuated_on": declared.punctuated_on,
-                }
-                for field, columns in fields.items():
-                    why = f"in streams.{member}.{field}"
-                    found |= {f"{stream}_{name}": why for name in columns}
+                rule = declared.closes.on if declared.closes else ()
+                found |= {f"{stream}_{name}": f"in streams.{member}.closes.on" for name in rule}
+                punctuated = f"in streams.{member}.punctuated_on"
+                found |= {f"{stream}_{name}": punctuated for name in declared.punctuated_on}
                 found[f"{stream}_{declared.event_time.column}"] = "an event time"
-            if deduplicated := self.pipeline.deduplicate_of(stream):
-                step, declared_by = deduplicated
-                why = f"in steps.{step}.deduplicate.by"
-                found |= {f"{stream}_{name}": why for name in declared_by.by}
         if self.join is None and self.earlier is None:
-            return found  # its key is chosen from the columns that are left
+            return found | self._could_be_keys(given)
         return found | dict.fromkeys(self.key_columns(given), f"in {self.key_place[0]}")
+
+    def _could_be_keys(self, stream: str) -> dict[str, str]:
+        """Return the columns that may be the key of a stream alone, each with the field that names it."""
+        declared = self.pipeline.inputs[stream]
+        step, by = self._deduplicated_alone(stream)
+        fields = {
+            f"streams.{stream}.unique": declared.unique,
+            f"streams.{stream}.clustered": declared.clustered,
+            f"streams.{stream}.ordered": tuple(declared.ordered),
+            f"steps.{step}.deduplicate.by": by,
+        }
+        return {f"{stream}_{name}": f"in {field}" for field, names in fields.items() for name in names}
 
     @property
     def pair_columns(self) -> dict[str, ColumnType]:

@@ -261,6 +261,25 @@ def test_columns_lost_behind_a_lookup(tmp_path: Path) -> None:
     assert not {"customer_id", "name"} & {*pipeline.origins["orders"], *pipeline.origins["customers"]}
 
 
+@pytest.mark.parametrize("behind", ["known", "paid"], ids=["a lookup", "the join"])
+def test_columns_of_duplicates_may_be_lost(tmp_path: Path, behind: str) -> None:
+    """Duplicates are found before rows enter the join."""
+    relations = {"customers": CUSTOMERS | {"columns": {"customer_id": "string", "name": "string"}}}
+    given, end = ("named", "paid") if behind == "known" else ("known", "named")
+    steps = {
+        "once": {"from": "orders", "deduplicate": {"by": ["order_id", "note"]}},
+        "known": {"from": "once", "lookup": {"relation": "customers", "key": "customer"}},
+        "paid": {"join": [given, "payments"], "on": "order_id"},
+        "named": {"from": behind, "drop": ["note"]},
+    }
+    streams = {"orders": TWICE | {"punctuated_on": "order_id"}, "payments": PAYMENTS}
+    content = {**document(), "streams": streams, "relations": relations, "steps": steps}
+
+    pipeline = loaded(tmp_path, content | {"tables": {"results": {"from": end}}})
+
+    assert "orders_note" not in pipeline.result_columns()
+
+
 def test_a_lost_column_is_not_asked_by(tmp_path: Path) -> None:
     """The key of R stands for the column that asked, so a measure of it is refused as well."""
     content = document(
