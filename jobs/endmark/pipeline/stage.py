@@ -478,7 +478,8 @@ class Stage:
         found = [column for column, _ in self.arriving(given)]
         found += [column for column, _ in self._found_by(self.pipeline.lookups_of(given))]
         found += [column for step in self.looked_up_steps(given).values() for column in step.added]
-        return [column for column in found if column not in dict(self.columns_of(given))]
+        kept = dict(self.columns_of(given))
+        return [column for column in found if column not in kept]
 
     def _origins_found(self, given: str) -> dict[str, dict[str, ColumnType]]:
         """Return the columns of an input's rows and of its lookups, as `origins` has them."""
