@@ -18,6 +18,7 @@ from playwright.sync_api import Page
 VERSION = "4.14.1"
 SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 _KEPT = Path(__file__).parents[2] / f"var/axe-core-{VERSION}.min.js"
+_SHOWN = (("dark", 390), ("light", 390), ("dark", 1280), ("light", 1280))
 _RUN = """async () => {
     const {violations} = await axe.run(document, {resultTypes: ["violations"]});
     const told = ({html, any}) => [html, any.map(({message}) => message)];
@@ -49,7 +50,16 @@ def axe_script(directory: Path) -> str:
 
 
 def violations(page: Page, script: str) -> list[Any]:
-    """Run axe-core on a page as it is shown; return each broken rule with the elements that break it."""
-    page.evaluate(script)
-    found: list[Any] = page.evaluate(_RUN)
+    """Run axe-core on a page, light and dark, wide and small.
+
+    Returns:
+        for each broken rule the colour scheme, the width in pixels, the rule's name, and the elements that
+        break it.
+    """
+    found: list[Any] = []
+    for scheme, width in _SHOWN:
+        page.set_viewport_size({"width": width, "height": 800})
+        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        page.evaluate(script)
+        found += [(scheme, width, *each) for each in page.evaluate(_RUN)]
     return found

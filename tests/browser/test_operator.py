@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 from kafka import KafkaProducer
 from playwright.sync_api import Locator, Page, expect
 
+from browser.axe import axe_script, violations
 from endmark.control.database import OpsDatabase
 from endmark.demo.choreography import json_lines
 from endmark.embedded.broker import Broker
@@ -123,6 +124,7 @@ def test_an_operator_needs_the_page_alone(warehouse: Warehouse, page: Page, pict
     page.goto(f"{base}#why")
     _ask_why(page)
     page.screenshot(path=pictures / "operator-why.png", full_page=True)
+    assert violations(page, axe_script(warehouse.directory)) == []
     feed.silent.add("items")
     page.goto(f"{base}#graph")
     expect(page.get_by_role("img", name="items: idle")).to_be_visible(timeout=180_000)

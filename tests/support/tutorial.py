@@ -19,10 +19,18 @@ _START_SECONDS = 400  # with the download of the broker
 
 @dataclass(frozen=True)
 class Step:
-    """A block of commands that has been run: the block, what it printed, and how many seconds it took."""
+    """A block of commands that has been run.
+
+    Args:
+        commands: the block.
+        said: what it printed to standard output.
+        log: what it printed to standard error.
+        seconds: the seconds that it took.
+    """
 
     commands: str
     said: str
+    log: str
     seconds: float
 
 
@@ -49,7 +57,7 @@ def follow(
     began = time.monotonic()
     with ManagedProcess("broker", start, directory / "broker.log", stop_seconds=60) as broker:
         broker.wait_ready(lambda: f"{address}\n" in broker.log.read_text(), _START_SECONDS)
-        on_step(Step(first, broker.log.read_text(), time.monotonic() - began))
+        on_step(Step(first, broker.log.read_text(), "", time.monotonic() - began))
         for command in commands:
             on_step(run(command, directory, given))
 
@@ -67,4 +75,4 @@ def run(commands: str, directory: Path, environment: Mapping[str, str]) -> Step:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return Step(commands, done.stdout, time.monotonic() - began)
+    return Step(commands, done.stdout, done.stderr, time.monotonic() - began)

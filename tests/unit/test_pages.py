@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -15,6 +17,9 @@ from typer.main import get_command
 from endmark.cli.app import app
 from endmark.pipeline.boundedness import states
 from endmark.pipeline.file import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,6 +42,40 @@ def test_the_runbook_knows_every_alert() -> None:
     alerts = [rule["alert"] for group in groups for rule in group["rules"]]
     named = re.findall(r"^\| (Endmark\w+) \|", (ROOT / "docs/runbook.md").read_text(), re.MULTILINE)
     assert named == alerts
+
+
+def _column(page: str, heading: str) -> list[str]:
+    """Return what is quoted in the first column of the table below a heading."""
+    section = (ROOT / "docs" / page).read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^ *\| `([^`]+)` \|", section, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("heading", "definitions"),
+    [
+        ("Dead letters", ("wire-format.md", "Why a record is a dead letter")),
+        ("Violations", ("semantics.md", "Fates")),
+    ],
+)
+def test_the_page_of_errors_has_every_reason(heading: str, definitions: tuple[str, str]) -> None:
+    assert _column("errors.md", heading) == _column(*definitions)
+
+
+def test_the_page_of_errors_quotes_messages_as_they_are() -> None:
+    files = [*ROOT.glob("jobs/**/*.py"), *ROOT.glob("services/**/*.py")]
+    messages = "\n".join(text for file in files for text in _texts(ast.parse(file.read_text())))
+    quoted = _column("errors.md", "A job that stops") + _column("errors.md", "A job that does not start")
+    unknown = [each for each in quoted if each not in messages]
+    assert unknown == ["No space left on device"]  # the operating system words it
+
+
+def _texts(tree: ast.Module) -> Iterator[str]:
+    """Yield the texts of a module, with an ellipsis in place of each value that is filled in."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
 
 
 @pytest.mark.parametrize("page", ["pipeline-fields.md", "metrics.md", "command-options.md"])
