@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 RESULT = ROOT / "benchmarks" / "results" / "tutorial.json"
 PYTHON = Path(sys.base_prefix) / "bin" / "python3"  # without our packages
 _EXTRAS = "spark,ops"  # those that the page names
-_FETCHED = re.compile(r"^fetched .*: \d+ in (\d+) s$", re.MULTILINE)
+_FETCHED = re.compile(r"^\S+ fetched .*: \d+ in (\d+) s$", re.MULTILINE)
 
 
 @dataclass

@@ -69,9 +69,9 @@ class Pipeline(Model):
 
     Columns keep the name of the stream or relation that they come from: a table has `<name>_<column>`. Each
     lookup has a relation of its own, so a table that is looked up twice is declared under two names. Lookups
-    of a stream run side by side, up to one that asks by a column of theirs. A row goes on when all have
-    answered. If lookups have no match for a row, the first of them whose `miss` is not `nulls` decides its
-    fate. State that nothing ever frees is refused, unless `unbounded_state` is `allow`.
+    of a stream run side by side. A lookup by a column that an earlier one has found runs after that one. A
+    row goes on when all its lookups have answered. If lookups have no match for a row, the first of them
+    whose `miss` is not `nulls` decides the row's fate. State that nothing ever frees is refused, unless `unbounded_state` is `allow`.
 
     `name` may have hyphens. Names of streams, steps, relations and columns may not, since they are parts of
     names in SQL.
