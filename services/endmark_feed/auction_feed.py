@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from endmark.client import Delivery
 from endmark_feed.message import BAD, BIDS, ITEMS, Kind
@@ -14,6 +15,9 @@ from endmark_feed.producer import create_topics, send, when_due
 from endmark_feed.publish import PROGRESS_SECONDS
 from endmark_feed.relation import seed_relation
 from endmark_feed.workload import messages
+
+if TYPE_CHECKING:
+    from endmark.kafka_cluster import Kafka
 
 __all__ = ["FeedOptions", "FeedProgress", "run_feed", "seed_relation"]
 
@@ -42,13 +46,13 @@ class FeedProgress:
 
 
 def run_feed(
-    options: FeedOptions, bootstrap: str, progress: Callable[[FeedProgress], None] | None = None
+    options: FeedOptions, bootstrap: Kafka, progress: Callable[[FeedProgress], None] | None = None
 ) -> FeedProgress:
     """Publish the auction workload and return when the broker has acknowledged all of it.
 
     Args:
         options: the options of the workload.
-        bootstrap: the broker's host:port.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
         progress: called about once a second while records flow; an exception that it raises ends the run.
             With `None`, nothing is called.
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from endmark.errors import ConfigError
 from endmark_feed import fulfilment, news, orders
 from endmark_feed.message import Message
 from endmark_feed.producer import create_topics
 from endmark_feed.publish import Pace, Published, publish
+
+if TYPE_CHECKING:
+    from endmark.kafka_cluster import Kafka
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ EXAMPLES = {
 
 def run_example(
     name: str,
-    bootstrap: str,
+    bootstrap: Kafka,
     seed: int,
     minutes: float,
     rate: float,
@@ -53,7 +57,7 @@ def run_example(
 
     Args:
         name: the example, one of `EXAMPLES`.
-        bootstrap: the broker's host:port.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
         seed: equal seeds give equal records.
         minutes: the length of the run, 0.01 to 1,440.
         rate: the mean records a second of the run, 0.01 to 200,000.

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import OffsetSpec
 
 from endmark.client.delivery import DEADLINE_SECONDS, Delivery, broker_needed
 from endmark.errors import ConfigError
+from endmark.kafka_cluster import python_client
 from endmark_feed.message import Kind, Message
+
+if TYPE_CHECKING:
+    from endmark.kafka_cluster import Kafka
 
 NAP_SECONDS = 0.010  # records due within one nap go out together
 CHUNK = 500
 
 
 def create_topics(
-    bootstrap: str, partitions: Mapping[str, int], deadline_seconds: float = DEADLINE_SECONDS
+    bootstrap: Kafka, partitions: Mapping[str, int], deadline_seconds: float = DEADLINE_SECONDS
 ) -> None:
     """Create the topics that are missing, without replicas, and check that the others are empty.
 
     Args:
-        bootstrap: the broker's host:port.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
         partitions: the number of partitions of each topic.
         deadline_seconds: the longest wait for a broker.
 
@@ -33,7 +37,7 @@ def create_topics(
     """
     with broker_needed(bootstrap):
         admin = KafkaAdminClient(
-            bootstrap_servers=bootstrap, bootstrap_timeout_ms=round(deadline_seconds * 1000)
+            **python_client(bootstrap), bootstrap_timeout_ms=round(deadline_seconds * 1000)
         )
         try:
             existing = set(admin.list_topics()) & set(partitions)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from endmark.client import Delivery
 from endmark_feed.message import Kind, Message
 from endmark_feed.producer import create_topics, send, when_due
+
+if TYPE_CHECKING:
+    from endmark.kafka_cluster import Kafka
 
 Pace = Literal["real", "fast"]
 PROGRESS_SECONDS = 1.0
@@ -36,7 +39,7 @@ class Published:
 
 def publish(
     messages: Iterable[Message],
-    bootstrap: str,
+    bootstrap: Kafka,
     partitions: Mapping[str, int],
     pace: Pace,
     progress: Callable[[Published], None] | None = None,
@@ -47,7 +50,7 @@ def publish(
 
     Args:
         messages: the messages in the order of their due times.
-        bootstrap: the broker's host:port.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
         partitions: the number of partitions of each topic.
         pace: `real` publishes each message when it is due, `fast` as fast as the broker takes it.
         progress: called about once a second while records flow; with `None`, nothing is called.

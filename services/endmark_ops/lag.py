@@ -7,10 +7,15 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
+
+from endmark.kafka_cluster import python_client
+
+if TYPE_CHECKING:
+    from endmark.kafka_cluster import Kafka
 
 ASK_SECONDS = 5.0  # Prometheus asks equally often
 FRESH_SECONDS = 15.0  # an older answer is not used, since the broker has left two later questions unanswered
@@ -33,10 +38,10 @@ class TopicEnds:
     of `latest`. It asks for all topics that were ever asked for, since pipelines ask for theirs by turns.
 
     Args:
-        bootstrap: the broker's host:port.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
     """
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: Kafka) -> None:
         self._bootstrap = bootstrap
         self._lock = threading.Lock()
         self._topics: frozenset[str] = frozenset()
@@ -83,9 +88,9 @@ class Broker:
         KafkaError: the broker does not answer.
     """
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: Kafka) -> None:
         self._consumer = KafkaConsumer(
-            bootstrap_servers=bootstrap,
+            **python_client(bootstrap),
             enable_auto_commit=False,
             allow_auto_create_topics=False,
             metrics_enabled=False,

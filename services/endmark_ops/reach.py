@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from endmark_ops.access import Token
+
+if TYPE_CHECKING:
+    from endmark.kafka_cluster import Kafka
 
 
 @dataclass(frozen=True)
@@ -14,13 +18,14 @@ class Reach:
 
     Args:
         tokens: the callers' tokens; if none of them may write, all writes are refused.
-        bootstrap: the broker's host:port; `None`: no record is sent, and lag is unknown.
+        bootstrap: the Kafka cluster, or the addresses of its brokers; `None`: no record is sent, and lag is
+            unknown.
         warehouse: the directory of the Delta tables, in which `{pipeline}` stands for the pipeline's name;
             `None`: dead letters are not shown.
     """
 
     tokens: tuple[Token, ...] = ()
-    bootstrap: str | None = None
+    bootstrap: Kafka | None = None
     warehouse: Path | None = None
 
     def warehouse_of(self, pipeline: str) -> Path | None:

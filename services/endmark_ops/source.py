@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -21,6 +21,9 @@ from endmark.errors import MissingPartError
 from endmark.metrics import Samples
 from endmark.wire.control import Question
 from endmark_ops.lag import Ends, lag
+
+if TYPE_CHECKING:
+    from endmark.kafka_cluster import Kafka
 
 T = TypeVar("T")
 
@@ -220,11 +223,11 @@ class OpsSource:
         """Return the replays of these dead letters by coordinates; those never replayed are left out."""
         return self._read(lambda database: replayed(database, self.pipeline, letters))
 
-    def replay(self, bootstrap: str, letter: DeadLetter, value: bytes | None, by: str) -> Replay:
+    def replay(self, bootstrap: Kafka, letter: DeadLetter, value: bytes | None, by: str) -> Replay:
         """Send a record to the partition of a dead letter, and store this as a replay.
 
         Args:
-            bootstrap: the broker's host:port.
+            bootstrap: the Kafka cluster, or the addresses of its brokers.
             letter: the dead letter.
             value: the value that is sent; `None` is a tombstone.
             by: the name of the person who sends it, for audits.
@@ -235,11 +238,11 @@ class OpsSource:
         """
         return self._read(lambda database: replay(database, bootstrap, self.pipeline, letter, value, by))
 
-    def ask(self, bootstrap: str, topic: str, question: Question, patience: float) -> dict[str, Any]:
+    def ask(self, bootstrap: Kafka, topic: str, question: Question, patience: float) -> dict[str, Any]:
         """Ask the running job, and return its answer.
 
         Args:
-            bootstrap: the broker's host:port.
+            bootstrap: the Kafka cluster, or the addresses of its brokers.
             topic: the control topic.
             question: the question.
             patience: the most seconds to wait.

@@ -22,4 +22,4 @@ def test_missing_broker(tmp_path: Path) -> None:
         ENDMARK_RELATION_URL=relation,
     )
 
-    assert_one_line(ended, "no Kafka broker answers at 127.0.0.1:1", "start it, or correct --bootstrap")
+    assert_one_line(ended, "no Kafka broker answers at 127.0.0.1:1", "start it, correct --bootstrap")

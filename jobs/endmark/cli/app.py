@@ -21,7 +21,6 @@ from rich.console import Console
 
 from endmark.cli import broker, classes, dead_letters, feed, init, knobs, maintain, migrate, ops, why
 from endmark.cli.options import (
-    BROKER,
     OPS_URL,
     AsJson,
     Assignments,
@@ -33,6 +32,7 @@ from endmark.cli.options import (
     Warehouse,
     checkpoint_of,
     home_of,
+    kafka_of,
     warehouse_of,
 )
 from endmark.control import forecasts
@@ -277,7 +277,7 @@ def _by_stream(field: str, texts: Sequence[str]) -> dict[str, float]:
 @app.command()
 def run(
     pipeline: PipelineOrExample = AUCTION,
-    bootstrap: Bootstrap = BROKER,
+    bootstrap: Bootstrap = None,
     warehouse: Warehouse = None,
     checkpoint: Checkpoint = None,
     ops_url: OpsUrl = OPS_URL,
@@ -313,7 +313,7 @@ def run(
                 from endmark.spark.job import run_job  # takes a second, while Java takes two
 
                 options = JobOptions(
-                    bootstrap=bootstrap,
+                    bootstrap=kafka_of(spec.kafka, bootstrap),
                     warehouse=warehouse_of(spec.name, warehouse),
                     checkpoint=checkpoint_of(spec.name, checkpoint),
                     ops_url=ops_url,
@@ -344,7 +344,7 @@ def _places(options: JobOptions) -> str:
 @app.command()
 def verify(
     pipeline: PipelineOrExample = AUCTION,
-    bootstrap: Bootstrap = BROKER,
+    bootstrap: Bootstrap = None,
     warehouse: Warehouse = None,
     until_read: Annotated[
         bool, typer.Option(help="Leave out records that the stopped job has not read, by its ops database.")
@@ -363,7 +363,8 @@ def verify(
 
     spec = load(pipeline, assignments=assignments or ())
     until = offsets_read(ops_url, spec.name) if until_read else None
-    report = recompute(spec, bootstrap, warehouse_of(spec.name, warehouse), until)
+    kafka = kafka_of(spec.kafka, bootstrap)
+    report = recompute(spec, kafka, warehouse_of(spec.name, warehouse), until)
     if as_json:
         typer.echo(report.to_json())
     else:

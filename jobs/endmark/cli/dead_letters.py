@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from endmark.cli.options import (
-    BROKER,
     OPS_URL,
     AsJson,
     Bootstrap,
     OpsUrl,
     PipelineFile,
     Warehouse,
+    kafka_of,
     warehouse_of,
 )
 from endmark.control.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
@@ -30,6 +30,7 @@ from endmark.pipeline.file import load
 if TYPE_CHECKING:
     from endmark.control.database import OpsDatabase
     from endmark.control.replayed_letters import Chosen
+    from endmark.kafka_cluster import Kafka
     from endmark.pipeline import Pipeline
 
 app = typer.Typer(help="Records that could not be read, or had no match.", no_args_is_help=True)
@@ -90,7 +91,7 @@ def show(
 def replay(
     pipeline: PipelineFile,
     at: Annotated[str | None, typer.Argument(help="Coordinates topic/partition/offset of one.")] = None,
-    bootstrap: Bootstrap = BROKER,
+    bootstrap: Bootstrap = None,
     warehouse: Warehouse = None,
     ops_url: OpsUrl = OPS_URL,
     where: Annotated[
@@ -112,20 +113,21 @@ def replay(
     if (at is None) == (where is None) or (where is not None and value is not None):
         raise ConfigError("name the place of one dead letter (with or without --value), or give --where")
     spec, table, who = load(pipeline), _table(pipeline, warehouse), by or getpass.getuser()
+    kafka = kafka_of(spec.kafka, bootstrap)
     with closing(OpsDatabase(ops_url)) as ops:
         if where is None:
             told, text = _replay_one(
-                ops, bootstrap, spec, dead_letter(table, Coordinates.parse(str(at))), value, who
+                ops, kafka, spec, dead_letter(table, Coordinates.parse(str(at))), value, who
             )
         else:
             found = choose(ops, spec.name, table, where, spec.control_topic, limit)
-            sent = replay_all(ops, bootstrap, spec.name, found.letters, who) if yes else None
+            sent = replay_all(ops, kafka, spec.name, found.letters, who) if yes else None
             told, text = _counts(found, sent)
     typer.echo(json.dumps(told) if as_json else text)
 
 
 def _replay_one(
-    ops: OpsDatabase, bootstrap: str, spec: Pipeline, letter: DeadLetter, value: str | None, by: str
+    ops: OpsDatabase, kafka: Kafka, spec: Pipeline, letter: DeadLetter, value: str | None, by: str
 ) -> tuple[dict[str, Any], str]:
     """Replay one dead letter; say so for programs and for people."""
     from endmark.control.replays import replay as send_again
@@ -133,7 +135,7 @@ def _replay_one(
     if letter.at.topic == spec.control_topic:
         raise ConfigError(f"{letter.at} is a control record; turn the knob: endmark knobs set")
     sent = letter.value if value is None else value.encode()
-    done = send_again(ops, bootstrap, spec.name, letter, sent, by)
+    done = send_again(ops, kafka, spec.name, letter, sent, by)
     to = _sent_to(letter, done.to_offset or 0)
     return {"replayed": str(letter.at), "to": str(to), "by": done.by}, f"{letter.at} is {to} now"
 

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from endmark.cli.options import AsJson, Bootstrap, Output
+from endmark.cli.options import AsJson, Bootstrap, KafkaFile, Output, kafka_in
 
 if TYPE_CHECKING:
     from endmark_feed.publish import Published
 
 
 def feed(
-    bootstrap: Bootstrap,
+    bootstrap: Bootstrap = None,
+    kafka_file: KafkaFile = None,
     relation_url: Annotated[
         str | None,
         typer.Option(
@@ -54,11 +55,10 @@ def feed(
 
     if relation_url is not None:
         output.say(f"sellers: {seed_relation(relation_url, sellers, seed):,} rows")
-    report(run_feed(options, bootstrap, report))
+    report(run_feed(options, kafka_in(kafka_file, bootstrap), report))
 
 
 def feed_example(
-    bootstrap: Bootstrap,
     name: Annotated[
         Literal["fulfilment", "news", "orders"], typer.Argument(help="The example pipeline to feed.")
     ],
@@ -76,6 +76,8 @@ def feed_example(
     pace: Annotated[
         Literal["real", "fast"], typer.Option(help="real is the stream's own pace; fast is the broker's.")
     ] = "real",
+    bootstrap: Bootstrap = None,
+    kafka_file: KafkaFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Publish the workload of an example pipeline.
@@ -94,7 +96,11 @@ def feed_example(
 
     if relation_url is not None:
         output.say(f"master tables: {EXAMPLES[name].fill(relation_url, seed):,} rows")
-    _done(output, run_example(name, bootstrap, seed, minutes, rate, pace, report), as_json=as_json)
+    _done(
+        output,
+        run_example(name, kafka_in(kafka_file, bootstrap), seed, minutes, rate, pace, report),
+        as_json=as_json,
+    )
 
 
 def _list_workloads(asked: bool) -> None:
@@ -107,7 +113,6 @@ def _list_workloads(asked: bool) -> None:
 
 
 def feed_workload(
-    bootstrap: Bootstrap,
     name: Annotated[str, typer.Argument(help="Workload, such as punct-asc-100-40 or zipf-100000-1-500.")],
     topic: Annotated[str, typer.Option(help="Topic to write to; it must be empty.")],
     relation_url: Annotated[
@@ -129,6 +134,8 @@ def feed_workload(
     pace: Annotated[
         Literal["real", "fast"], typer.Option(help="real is the stream's own pace; fast is the broker's.")
     ] = "real",
+    bootstrap: Bootstrap = None,
+    kafka_file: KafkaFile = None,
     as_json: AsJson = False,
     listed: Annotated[
         bool, typer.Option("--list", callback=_list_workloads, is_eager=True, help="List the names and stop.")
@@ -145,7 +152,11 @@ def feed_workload(
         from endmark_feed.papers.products import fill_products
 
         output.say(f"products: {fill_products(relation_url, workload.products):,} rows")
-    _done(output, run_workload(workload, bootstrap, topic, seed, partitions, pace), as_json=as_json)
+    _done(
+        output,
+        run_workload(workload, kafka_in(kafka_file, bootstrap), topic, seed, partitions, pace),
+        as_json=as_json,
+    )
 
 
 def _done(output: Output, published: Published, *, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from endmark.cli.options import BROKER, AsJson, Bootstrap, Output
+from endmark.cli.options import BROKER, AsJson, Bootstrap, KafkaFile, Output, kafka_in
 from endmark.errors import ConfigError
 from endmark.pipeline.file import load
 from endmark.pipeline.formats import FORMATS
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from endmark.draft.samples import Sample
     from endmark.draft.text import Draft
+    from endmark.kafka_cluster import Kafka
     from endmark.pipeline import Pipeline
     from endmark.wire.rejection import Rejection
 
@@ -36,7 +37,8 @@ class _Unread:
 
 def init(
     file: Annotated[Path, typer.Argument(help="Pipeline file to write.")],
-    bootstrap: Bootstrap = BROKER,
+    bootstrap: Bootstrap = None,
+    kafka_file: KafkaFile = None,
     topics: Annotated[
         str, typer.Option(help="Topics to read first and last records of, such as orders,payments.")
     ] = "",
@@ -71,10 +73,11 @@ def init(
         raise ConfigError(f"{file} exists; name another file, or overwrite it with --force")
     if tables and database is None:
         raise ConfigError("--tables: give the URL of their --database, too")
+    kafka = kafka_in(kafka_file, bootstrap)
     named, files = _names(topics), [_of_file(each) for each in sample or ()]
     if not named and not files:
-        named = _asked(bootstrap, as_json=as_json)
-    samples = [*(sample_topics(bootstrap, named) if named else ()), *files]
+        named = _asked(kafka, as_json=as_json)
+    samples = [*(sample_topics(kafka, named) if named else ()), *files]
     drafted = draft(file.stem, samples, database, _names(tables))
     spec = _checked(drafted)
     unread = [
@@ -83,7 +86,7 @@ def init(
         if (found := _unread(spec, stream.name, each))
     ]
     _write(file, drafted.text, force=force)
-    _report(file, drafted, unread, bootstrap, as_json=as_json)
+    _report(file, drafted, unread, kafka, as_json=as_json)
 
 
 def _names(text: str) -> list[str]:
@@ -99,7 +102,7 @@ def _of_file(text: str) -> Sample:
     return sample_file(topic, Path(file))
 
 
-def _asked(bootstrap: str, *, as_json: bool) -> list[str]:
+def _asked(kafka: Kafka, *, as_json: bool) -> list[str]:
     """Ask for the topics, if a person is there.
 
     Raises:
@@ -109,7 +112,7 @@ def _asked(bootstrap: str, *, as_json: bool) -> list[str]:
 
     if as_json or not sys.stdin.isatty():
         raise ConfigError("give --topics orders,payments, or --sample orders=orders.jsonl")
-    typer.echo(f"topics at {bootstrap}: {', '.join(topics_at(bootstrap)) or 'none'}", err=True)
+    typer.echo(f"topics at {kafka}: {', '.join(topics_at(kafka)) or 'none'}", err=True)
     if not (found := _names(typer.prompt("Topics to read, with commas between them", err=True))):
         raise ConfigError("a pipeline has at least one topic")
     return found
@@ -151,7 +154,7 @@ def _write(file: Path, text: str, *, force: bool) -> None:
         raise ConfigError(f"{file} exists; name another file, or overwrite it with --force") from None
 
 
-def _report(file: Path, drafted: Draft, unread: Sequence[_Unread], bootstrap: str, *, as_json: bool) -> None:
+def _report(file: Path, drafted: Draft, unread: Sequence[_Unread], kafka: Kafka, *, as_json: bool) -> None:
     from endmark.draft.draft import URL_VARIABLE
 
     variables = [URL_VARIABLE] if drafted.url is not None and URL_VARIABLE in drafted.url else []
@@ -191,5 +194,5 @@ def _report(file: Path, drafted: Draft, unread: Sequence[_Unread], bootstrap: st
             f"the URL has a password, so the file has ${{{variable}}}: set {variable} in the environment to "
             f"the URL, or {variable}_FILE to the name of a file that holds it"
         )
-    option = "" if bootstrap == BROKER else f" --broker {bootstrap}"
+    option = "" if str(kafka) == BROKER else f" --broker {kafka}"
     typer.echo(f"next: endmark run {file} --available-now{option}")

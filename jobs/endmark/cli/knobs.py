@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from endmark.cli.options import BROKER, OPS_URL, AsJson, Bootstrap, OpsUrl, PipelineFile
+from endmark.cli.options import OPS_URL, AsJson, Bootstrap, OpsUrl, PipelineFile, kafka_of
 from endmark.control.changes import rule_of
 from endmark.control.knobs import about_knob, filed, steps_of, turned
 from endmark.pipeline.file import load
@@ -89,7 +89,7 @@ def set_knob(
     pipeline: PipelineFile,
     name: Annotated[str, typer.Argument(help="Knob, such as lookup.strategy; a wrong name lists them.")],
     value: Annotated[str, typer.Argument(help="New value, as in the pipeline file.")],
-    bootstrap: Bootstrap = BROKER,
+    bootstrap: Bootstrap = None,
     by: Annotated[str, typer.Option(help="Who turns it.", show_default="you")] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -99,7 +99,7 @@ def set_knob(
     spec = load(pipeline)
     turn = Turn(name, _read(value), by or getpass.getuser())
     turned(steps_of(spec), turn.name, turn.value)
-    offset = send(bootstrap, spec.control_topic, turn.written())
+    offset = send(kafka_of(spec.kafka, bootstrap), spec.control_topic, turn.written())
     said = {"topic": spec.control_topic, "offset": offset, "name": name, "value": turn.value, "by": turn.by}
     typer.echo(json.dumps(said) if as_json else f"{name} is {value} once the job has read it")
 

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from endmark.cli.options import (
-    BROKER,
     OPS_URL,
     AsJson,
     Assignments,
@@ -20,6 +19,7 @@ from endmark.cli.options import (
     PipelineFile,
     Warehouse,
     checkpoint_of,
+    kafka_of,
     warehouse_of,
 )
 from endmark.pipeline.file import load
@@ -28,7 +28,7 @@ from endmark.private import keep_private
 
 def migrate(
     pipeline: PipelineFile,
-    bootstrap: Bootstrap = BROKER,
+    bootstrap: Bootstrap = None,
     warehouse: Warehouse = None,
     checkpoint: Checkpoint = None,
     ops_url: OpsUrl = OPS_URL,
@@ -59,7 +59,7 @@ def migrate(
     check_conditions(spec)
     old = checkpoint_of(spec.name, checkpoint)
     made_with(old)  # before a lock would make a directory
-    ranges = held(spec, bootstrap)
+    ranges = held(spec, kafka_of(spec.kafka, bootstrap))
     with closing(OpsDatabase(ops_url)) as ops:
         batch = ops.latest_batch(spec.name)
     kept = {} if batch is None else batch.samples

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from endmark.cli.options import BROKER, OPS_URL, AsJson, OpsUrl, warehouse_of
+from endmark.cli.options import OPS_URL, AsJson, KafkaFile, OpsUrl, kafka_in, warehouse_of
 from endmark.errors import ConfigError, MissingPartError
 from endmark.private import keep_private
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from endmark.kafka_cluster import Kafka
     from endmark_ops.lag import Ends
     from endmark_ops.models import PipelineOverview, Status
 
@@ -44,10 +45,11 @@ def ops(
         typer.Option(
             "--bootstrap",
             "--broker",
-            help="Kafka broker, for knobs, replays and lag.",
+            help="Addresses of Kafka brokers, for knobs, replays and lag.",
             envvar="ENDMARK_BOOTSTRAP",
         ),
     ] = None,
+    kafka_file: KafkaFile = None,
     warehouse: Annotated[
         Path | None,
         typer.Option(
@@ -84,8 +86,8 @@ def ops(
             typer.echo(f"{time.strftime('%H:%M:%S')} dashboard at {url}", err=True)
 
     if ops_url == OPS_URL:
-        bootstrap, warehouse = bootstrap or BROKER, warehouse or warehouse_of("{pipeline}", None)
-    reach = Reach(tokens, bootstrap, warehouse)
+        warehouse = warehouse or warehouse_of("{pipeline}", None)
+    reach = Reach(tokens, _kafka(ops_url, kafka_file, bootstrap), warehouse)
     serve(ops_url, port, host=host, known_as=known_as or (), reach=reach, on_ready=ready)
 
 
@@ -99,10 +101,11 @@ def status(
         typer.Option(
             "--bootstrap",
             "--broker",
-            help="Kafka broker, to count unread records.",
+            help="Addresses of Kafka brokers, to count unread records.",
             envvar="ENDMARK_BOOTSTRAP",
         ),
     ] = None,
+    kafka_file: KafkaFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the state of a job, its last batch, how far behind it is, and what its streams wait for.
@@ -115,10 +118,8 @@ def status(
     from endmark_ops.source import OpsReader, UnreadableError
     from endmark_ops.sources import Sources
 
-    if ops_url == OPS_URL:
-        bootstrap = bootstrap or BROKER
     reader = OpsReader(ops_url)
-    sources = Sources(reader, partial(_ends, bootstrap))
+    sources = Sources(reader, partial(_ends, _kafka(ops_url, kafka_file, bootstrap)))
     try:
         if pipeline is None:
             overviews = [overview(source, STALE_SECONDS) for source in sources]
@@ -136,16 +137,23 @@ def status(
     typer.echo("\n".join(lines))
 
 
-def _ends(bootstrap: str | None, topics: Collection[str]) -> Ends | None:
+def _kafka(ops_url: str, kafka_file: Path | None, bootstrap: str | None) -> Kafka | None:
+    """Return the cluster that options name, or that of `endmark broker` for the ops database beside it."""
+    if kafka_file is None and bootstrap is None and ops_url != OPS_URL:
+        return None
+    return kafka_in(kafka_file, bootstrap)
+
+
+def _ends(kafka: Kafka | None, topics: Collection[str]) -> Ends | None:
     """Ask a broker for the ends of topics; `None` if it does not answer or lacks one of them."""
     from kafka.errors import KafkaError
 
     from endmark_ops.lag import Broker
 
-    if bootstrap is None:
+    if kafka is None:
         return None
     try:
-        with Broker(bootstrap) as broker:
+        with Broker(kafka) as broker:
             ends = broker.ends(topics)
     except KafkaError:
         return None

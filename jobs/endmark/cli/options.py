@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from endmark.kafka_cluster import Kafka
+    from endmark.pipeline.kafka import Kafka as KafkaSection
 
 PipelineFile = Annotated[Path, typer.Argument(help="Pipeline file.")]
 PipelineOrExample = Annotated[Path, typer.Argument(help="Pipeline file.", show_default="the auction example")]
@@ -18,7 +22,20 @@ Assignments = Annotated[
     ),
 ]
 Bootstrap = Annotated[
-    str, typer.Option("--bootstrap", "--broker", help="Kafka broker, host:port.", envvar="ENDMARK_BOOTSTRAP")
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        "--broker",
+        help="Addresses of Kafka brokers, host:port, separated by commas.",
+        envvar="ENDMARK_BOOTSTRAP",
+        show_default="kafka.bootstrap of the file, or localhost:9092",
+    ),
+]
+KafkaFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--kafka", help="File with a section `kafka`, such as a pipeline file.", envvar="ENDMARK_KAFKA"
+    ),
 ]
 Warehouse = Annotated[
     Path | None,
@@ -56,6 +73,33 @@ def warehouse_of(pipeline: str, given: Path | None) -> Path:
 def checkpoint_of(pipeline: str, given: Path | None) -> Path:
     """Return the checkpoint of a pipeline: the one that an option has given, or the default."""
     return home_of(pipeline) / "checkpoint" if given is None else given
+
+
+def kafka_of(section: KafkaSection | None, bootstrap: str | None) -> Kafka:
+    """Return the cluster of a command.
+
+    Args:
+        section: the section `kafka` of a file; `None` without one.
+        bootstrap: the addresses of brokers, which take the place of the section's; `None` if none are given.
+    """
+    return bootstrap or BROKER if section is None else section.cluster(bootstrap)
+
+
+def kafka_in(file: Path | None, bootstrap: str | None) -> Kafka:
+    """Return the cluster of a command without a pipeline file.
+
+    Args:
+        file: a file with a section `kafka`; `None` without one.
+        bootstrap: as in `kafka_of`.
+
+    Raises:
+        ConfigError: the file cannot be read, or has no such section.
+    """
+    if file is None:
+        return kafka_of(None, bootstrap)
+    from endmark.pipeline.file import load_kafka  # commands without a file start without the model
+
+    return kafka_of(load_kafka(file), bootstrap)
 
 
 class Output:

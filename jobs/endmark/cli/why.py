@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from endmark.cli.options import BROKER, OPS_URL, AsJson, Bootstrap, OpsUrl, PipelineFile
+from endmark.cli.options import OPS_URL, AsJson, Bootstrap, OpsUrl, PipelineFile, kafka_of
 from endmark.pipeline.file import load
 from endmark.wire.control import Question
 
@@ -17,7 +17,7 @@ from endmark.wire.control import Question
 def why(
     pipeline: PipelineFile,
     key: Annotated[list[str], typer.Argument(help="COLUMN=VALUE, once for each column of the key.")],
-    bootstrap: Bootstrap = BROKER,
+    bootstrap: Bootstrap = None,
     ops_url: OpsUrl = OPS_URL,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the job's answer.")] = 30.0,
     by: Annotated[str, typer.Option(help="Who asks.", show_default="you")] = "",
@@ -35,7 +35,8 @@ def why(
     spec = load(pipeline)
     question = Question(read_key(keys_of(spec), key), by or getpass.getuser())
     with closing(OpsDatabase(ops_url)) as ops:
-        found = ask(ops, bootstrap, spec.name, spec.control_topic, question, wait)
+        kafka = kafka_of(spec.kafka, bootstrap)
+        found = ask(ops, kafka, spec.name, spec.control_topic, question, wait)
     if as_json:
         typer.echo(json.dumps({"key": question.key, **found}))
         return

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.partitioner.default import murmur2
 
 from endmark.errors import MissingPartError
+from endmark.kafka_cluster import python_client
+from endmark.kafka_refusals import refusals_named
+
+if TYPE_CHECKING:
+    from endmark.kafka_cluster import Kafka
 
 DEADLINE_SECONDS = 30.0
 _PARTING_SECONDS = 2.0
@@ -27,21 +32,21 @@ class Delivery:
     Use it as a context manager. Leaving the context waits until the broker has acknowledged all records.
 
     Args:
-        bootstrap: the broker's host:port.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
         deadline_seconds: how long the broker may leave a request unanswered.
 
     Raises:
         MissingPartError: the broker does not answer, or takes no records, until the deadline.
     """
 
-    def __init__(self, bootstrap: str, deadline_seconds: float = DEADLINE_SECONDS) -> None:
+    def __init__(self, bootstrap: Kafka, deadline_seconds: float = DEADLINE_SECONDS) -> None:
         self._bootstrap = bootstrap
         self._deadline = deadline_seconds
         self._failures: list[Exception] = []
         deadline_ms = round(deadline_seconds * 1000)
         with broker_needed(bootstrap):
             self._producer = KafkaProducer(
-                bootstrap_servers=bootstrap,
+                **python_client(bootstrap),
                 acks="all",
                 enable_idempotence=True,
                 linger_ms=5,
@@ -122,10 +127,11 @@ class Delivery:
 
 
 @contextmanager
-def broker_needed(bootstrap: str) -> Iterator[None]:
+def broker_needed(bootstrap: Kafka) -> Iterator[None]:
     """Turn errors of Kafka's client in the body into a `MissingPartError` that names the broker."""
     try:
-        yield
+        with refusals_named(bootstrap):
+            yield
     except (KafkaError, ValueError, OSError) as error:
         reason = str(error) or type(error).__name__
         raise MissingPartError(

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from endmark.client.delivery import DEADLINE_SECONDS, Delivery, key_hash
 from endmark.domain import Domain, PunctuationError
@@ -17,6 +17,9 @@ from endmark.punctuation.scalars import Scalar, to_scalar
 from endmark.punctuation.wire_json import encode
 from endmark.types import ColumnType
 
+if TYPE_CHECKING:
+    from endmark.kafka_cluster import Kafka
+
 
 class StreamProducer:
     """Writes a stream in order. Leaving the context waits until the broker has acknowledged all records.
@@ -25,7 +28,7 @@ class StreamProducer:
     producer sends any more.
 
     Args:
-        bootstrap: the broker's host:port.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
         topic: the stream's topic, which exists.
         columns: the types of the columns, as in the pipeline file:
             `{"item_id": "long", "price": "decimal(18,2)", "note": "string?"}`. Values of `timestamp(ms)` and
@@ -44,7 +47,7 @@ class StreamProducer:
 
     def __init__(
         self,
-        bootstrap: str,
+        bootstrap: Kafka,
         topic: str,
         columns: Mapping[str, str],
         *,

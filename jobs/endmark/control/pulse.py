@@ -14,6 +14,8 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from endmark.errors import MissingPartError
+from endmark.kafka_cluster import python_client
+from endmark.kafka_refusals import refusals_named
 from endmark.metrics import sample
 from endmark.wire.control import PULSE
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from endmark.control.tuning import Tuning
+    from endmark.kafka_cluster import Kafka
     from endmark.metrics import Samples
 
 _PATIENCE_MS = 5_000
@@ -30,12 +33,12 @@ class Pulse:
     """Sends pulses, one at a time, and the turns of autotune to the control topic. Close it in the end.
 
     Args:
-        bootstrap: the broker's host:port.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
         topic: the control topic.
         tuning: the tuner of the job's knobs; `None` if the job tunes none.
     """
 
-    def __init__(self, bootstrap: str, topic: str, tuning: Tuning | None = None) -> None:
+    def __init__(self, bootstrap: Kafka, topic: str, tuning: Tuning | None = None) -> None:
         self._bootstrap = bootstrap
         self._topic = topic
         self._tuning = tuning
@@ -110,10 +113,10 @@ class Sender:
     """Sends records one by one, by one connection. Close it in the end.
 
     Args:
-        bootstrap: the address of a broker.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
     """
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: Kafka) -> None:
         self._bootstrap = bootstrap
         self._producer: KafkaProducer | None = None
 
@@ -129,9 +132,10 @@ class Sender:
     ) -> int:
         """Send one record and return its offset; see `send`."""
         try:
-            if self._producer is None:
-                self._producer = _producer(self._bootstrap)
-            return _sent(self._producer, topic, record, partition, headers)
+            with refusals_named(self._bootstrap):
+                if self._producer is None:
+                    self._producer = _producer(self._bootstrap)
+                return _sent(self._producer, topic, record, partition, headers)
         except KafkaError as error:
             raise MissingPartError(
                 f"no Kafka broker at {self._bootstrap} takes a record for topic {topic} "
@@ -141,7 +145,7 @@ class Sender:
 
 
 def send(
-    bootstrap: str,
+    bootstrap: Kafka,
     topic: str,
     record: bytes | None,
     partition: int = 0,
@@ -150,7 +154,7 @@ def send(
     """Send one record and return its offset.
 
     Args:
-        bootstrap: the address of a broker.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
         topic: the topic.
         record: the record's value; `None` is a tombstone.
         partition: the partition.
@@ -174,9 +178,9 @@ def _sent(
     return int(sent.get(timeout=_PATIENCE_MS / 1000).offset)
 
 
-def _producer(bootstrap: str) -> KafkaProducer:
+def _producer(bootstrap: Kafka) -> KafkaProducer:
     return KafkaProducer(
-        bootstrap_servers=bootstrap,
+        **python_client(bootstrap),
         acks="all",
         allow_auto_create_topics=False,
         metrics_enabled=False,

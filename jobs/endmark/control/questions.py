@@ -14,19 +14,20 @@ from endmark.errors import EndmarkError
 
 if TYPE_CHECKING:
     from endmark.control.database import OpsDatabase
+    from endmark.kafka_cluster import Kafka
     from endmark.wire.control import Question
 
 _LOOK_SECONDS = 0.2
 
 
 def ask(
-    ops: OpsDatabase, bootstrap: str, pipeline: str, topic: str, question: Question, patience: float
+    ops: OpsDatabase, bootstrap: Kafka, pipeline: str, topic: str, question: Question, patience: float
 ) -> dict[str, Any]:
     """Ask the running job, and wait for its answer.
 
     Args:
         ops: the ops database.
-        bootstrap: the broker's host:port.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
         pipeline: the pipeline's name.
         topic: its control topic.
         question: the question.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from endmark.control.database import OpsDatabase
+    from endmark.kafka_cluster import Kafka
 
 _COLUMNS = ("topic", "partition", "offset", "reason", "error", "value")
 
@@ -105,7 +106,7 @@ def _open(
 
 
 def replay_all(
-    ops: OpsDatabase, bootstrap: str, pipeline: str, letters: Sequence[DeadLetter], by: str
+    ops: OpsDatabase, bootstrap: Kafka, pipeline: str, letters: Sequence[DeadLetter], by: str
 ) -> int:
     """Replay dead letters as they are; return how many were sent.
 
@@ -113,7 +114,7 @@ def replay_all(
 
     Args:
         ops: the ops database.
-        bootstrap: the broker's host:port.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
         pipeline: the pipeline's name.
         letters: the letters.
         by: the name of the person who sends them.

@@ -8,10 +8,13 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from endmark.control.autotune import WHO
+from endmark.kafka_cluster import python_client
 from endmark.wire.control import ControlError, Turn, read_control
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from endmark.kafka_cluster import Kafka
 
 _PATIENCE_MS = 5_000
 
@@ -20,12 +23,12 @@ class UnreadTurns:
     """Reads ahead in the control topic. Close it in the end.
 
     Args:
-        bootstrap: the broker's host:port.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
         topic: the control topic.
         read: the first offset that no batch has read.
     """
 
-    def __init__(self, bootstrap: str, topic: str, read: int) -> None:
+    def __init__(self, bootstrap: Kafka, topic: str, read: int) -> None:
         self._bootstrap = bootstrap
         self._partition = TopicPartition(topic, 0)
         self._first = read
@@ -54,7 +57,7 @@ class UnreadTurns:
 
     def _opened(self) -> KafkaConsumer:
         consumer = KafkaConsumer(
-            bootstrap_servers=self._bootstrap,
+            **python_client(self._bootstrap),
             enable_auto_commit=False,
             metrics_enabled=False,
             bootstrap_timeout_ms=_PATIENCE_MS,

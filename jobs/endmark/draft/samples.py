@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
@@ -11,10 +12,14 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from endmark.errors import ConfigError, MissingPartError
+from endmark.kafka_cluster import python_client
+from endmark.kafka_refusals import refusals_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
+
+    from endmark.kafka_cluster import Kafka
 
 T = TypeVar("T")
 
@@ -52,27 +57,25 @@ class Sample:
     records: Sequence[Record]
 
 
-def topics_at(bootstrap: str) -> list[str]:
+def topics_at(bootstrap: Kafka) -> list[str]:
     """Return the names of a broker's topics, less Kafka's own.
 
     Raises:
         MissingPartError: the broker does not answer.
+        ConfigError: the cluster refuses us.
     """
     try:
-        consumer = _consumer(bootstrap)
-        try:
+        with refusals_named(bootstrap), closing(_consumer(bootstrap)) as consumer:
             return sorted(name for name in consumer.topics() if not name.startswith("__"))
-        finally:
-            consumer.close()
     except KafkaError as error:
         raise _silent(bootstrap) from error
 
 
-def sample_topics(bootstrap: str, topics: Sequence[str]) -> list[Sample]:
+def sample_topics(bootstrap: Kafka, topics: Sequence[str]) -> list[Sample]:
     """Read the first and last records of each partition of some topics.
 
     Raises:
-        ConfigError: there is no such topic.
+        ConfigError: there is no such topic, or the cluster refuses us.
         MissingPartError: the broker does not answer.
     """
     there = topics_at(bootstrap)  # to ask for the partitions of a missing topic could create it
@@ -81,16 +84,13 @@ def sample_topics(bootstrap: str, topics: Sequence[str]) -> list[Sample]:
             f"broker {bootstrap} has no topic {', '.join(missing)}; there are: {', '.join(there) or 'none'}"
         )
     try:
-        consumer = _consumer(bootstrap)
-        try:
+        with refusals_named(bootstrap), closing(_consumer(bootstrap)) as consumer:
             return [
                 Sample(
                     topic, list(_within(_of_topic(consumer, topic), lambda record: len(record.value or b"")))
                 )
                 for topic in topics
             ]
-        finally:
-            consumer.close()
     except KafkaError as error:
         raise _silent(bootstrap) from error
 
@@ -109,13 +109,13 @@ def sample_file(topic: str, file: Path) -> Sample:
     return Sample(topic, [Record(line) for line in lines if line])
 
 
-def _consumer(bootstrap: str) -> KafkaConsumer:
+def _consumer(bootstrap: Kafka) -> KafkaConsumer:
     return KafkaConsumer(
-        bootstrap_servers=bootstrap, bootstrap_timeout_ms=_ANSWER_MS, enable_auto_commit=False, group_id=None
+        **python_client(bootstrap), bootstrap_timeout_ms=_ANSWER_MS, enable_auto_commit=False, group_id=None
     )
 
 
-def _silent(bootstrap: str) -> MissingPartError:
+def _silent(bootstrap: Kafka) -> MissingPartError:
     return MissingPartError(
         f"no Kafka broker answers at {bootstrap}; start one with `endmark broker`, or correct --bootstrap"
     )

@@ -9,30 +9,37 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from endmark.kafka_cluster import Kafka
+
 _PARTITIONS_NAMED = 8
 
 
-def failure_of(failure: str, pipeline: str, spark_checkpoint: Path, bootstrap: str) -> str:
+def failure_of(failure: str, pipeline: str, spark_checkpoint: Path, bootstrap: Kafka) -> str:
     """Return one line for the console and the run's error: pipeline, batch, offsets and cause.
 
     Args:
         failure: the text of Spark's exception.
         pipeline: the pipeline's name.
         spark_checkpoint: the directory of the query's checkpoint.
-        bootstrap: the broker's host:port, which an error of Kafka's client does not name.
+        bootstrap: the Kafka cluster, or the addresses of its brokers; an error of Kafka's client names none.
     """
     batch = unfinished_batch(spark_checkpoint)
     place = f"pipeline {pipeline}" if batch is None else f"pipeline {pipeline}, {batch}"
     return f"{place}: {cause_of(failure, bootstrap)}"
 
 
-def cause_of(failure: str, bootstrap: str) -> str:
+def cause_of(failure: str, bootstrap: Kafka) -> str:
     """Return the cause of a Spark failure in one line: our own error if a task raised one, else Spark's."""
     ours = re.findall(r"^endmark\.\S+Error: (.*)$", failure, re.MULTILINE)
     if ours:
         return str(ours[-1])
     causes = re.findall(r"^(?:Caused by: )?((?:\w+\.)*\w*(?:Exception|Error): .*)$", failure, re.MULTILINE)
     cause = str(causes[-1]) if causes else failure.strip().splitlines()[0]
+    if re.search("AuthenticationException|AuthorizationException|SslAuthentication", cause):
+        return (
+            f"Kafka at {bootstrap} refuses the job: {cause}; correct kafka.tls or kafka.sasl, or give the "
+            "user its rights (docs/secured-kafka.md), and run the job again from its checkpoint"
+        )
     if "org.apache.kafka" in cause:
         return f"Kafka at {bootstrap}: {cause}; when it is back, run the job again from its checkpoint"
     return cause

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from endmark.kafka_cluster import Kafka
     from endmark.pipeline import Pipeline
     from endmark.verify.consume import Range
 
@@ -180,7 +181,7 @@ def made_with(checkpoint: Path) -> dict[str, Any]:
     return settings
 
 
-def held(pipeline: Pipeline, bootstrap: str) -> dict[str, list[Range]]:
+def held(pipeline: Pipeline, bootstrap: Kafka) -> dict[str, list[Range]]:
     """Return the offsets that Kafka holds of each topic that a pipeline reads or publishes, by topic.
 
     Raises:

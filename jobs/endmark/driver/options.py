@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from endmark.kafka_cluster import Kafka
+
 
 @dataclass(frozen=True)
 class JobOptions:
     """The places that a job reads and writes, and the resources that it may take.
 
     Args:
-        bootstrap: the broker's host:port.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
         warehouse: the directory of the Delta tables.
         checkpoint: the directory of the checkpoint, which belongs to that warehouse.
         ops_url: the SQLAlchemy URL of the ops database.
@@ -25,7 +27,7 @@ class JobOptions:
         driver_memory: the driver's heap, as Spark writes it.
     """
 
-    bootstrap: str
+    bootstrap: Kafka
     warehouse: Path
     checkpoint: Path
     ops_url: str

@@ -16,26 +16,32 @@ from tenacity import (
 )
 
 from endmark.errors import MissingPartError, PartitionError
+from endmark.kafka_cluster import python_client
+from endmark.kafka_refusals import refusals_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from endmark.kafka_cluster import Kafka
 
-def make_topic(bootstrap: str, topic: str) -> None:
+
+def make_topic(bootstrap: Kafka, topic: str) -> None:
     """Create a topic of one partition, with the broker's own replication factor, unless it exists.
 
     Raises:
         MissingPartError: the topic is missing, and the broker does not let us create it.
+        ConfigError: the cluster refuses us.
     """
     try:
-        admin = KafkaAdminClient(bootstrap_servers=bootstrap, bootstrap_timeout_ms=5000)
-        try:
-            if topic not in admin.list_topics():
-                admin.create_topics({topic: {"num_partitions": 1, "replication_factor": -1}})
-        except TopicAlreadyExistsError:
-            pass  # another job that starts at the same time was faster
-        finally:
-            admin.close()
+        with refusals_named(bootstrap):
+            admin = KafkaAdminClient(**python_client(bootstrap), bootstrap_timeout_ms=5000)
+            try:
+                if topic not in admin.list_topics():
+                    admin.create_topics({topic: {"num_partitions": 1, "replication_factor": -1}})
+            except TopicAlreadyExistsError:
+                pass  # another job that starts at the same time was faster
+            finally:
+                admin.close()
     except KafkaError as error:
         raise MissingPartError(
             f"broker {bootstrap} has no topic {topic}, and does not let this job make it "
@@ -43,26 +49,28 @@ def make_topic(bootstrap: str, topic: str) -> None:
         ) from error
 
 
-def partition_counts(bootstrap: str, topics: list[str], deadline_seconds: float = 30.0) -> dict[str, int]:
+def partition_counts(bootstrap: Kafka, topics: list[str], deadline_seconds: float = 30.0) -> dict[str, int]:
     """Return the number of partitions of each topic; wait for topics that are about to be created.
 
     Args:
-        bootstrap: the broker's host:port.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
         topics: the topics.
         deadline_seconds: the longest wait.
 
     Raises:
         MissingPartError: the broker does not answer or a topic is missing until the deadline.
+        ConfigError: the cluster refuses us.
     """
     found: dict[str, int] = {}
 
     def ask() -> dict[str, int]:
-        consumer = KafkaConsumer(bootstrap_servers=bootstrap, bootstrap_timeout_ms=5000)
-        try:
-            for topic in topics:
-                found[topic] = len(consumer.partitions_for_topic(topic) or ())
-        finally:
-            consumer.close()
+        with refusals_named(bootstrap):
+            consumer = KafkaConsumer(**python_client(bootstrap), bootstrap_timeout_ms=5000)
+            try:
+                for topic in topics:
+                    found[topic] = len(consumer.partitions_for_topic(topic) or ())
+            finally:
+                consumer.close()
         return found
 
     attempts = Retrying(
@@ -76,11 +84,12 @@ def partition_counts(bootstrap: str, topics: list[str], deadline_seconds: float 
         missing = [topic for topic, count in found.items() if count == 0]
         if missing:
             raise MissingPartError(
-                f"broker {bootstrap} has no topic {', '.join(missing)}; create it, or correct the "
-                "pipeline file"
+                f"broker {bootstrap} has no topic {', '.join(missing)}, or does not show it to this user; "
+                "create it, correct the pipeline file, or give the user the right to describe it"
             ) from error
         raise MissingPartError(
-            f"no Kafka broker answers at {bootstrap}; start it, or correct --bootstrap"
+            f"no Kafka broker answers at {bootstrap}; start it, correct --bootstrap, or add kafka.tls to the "
+            "file if the broker asks for TLS"
         ) from error
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from endmark.kafka_cluster import Kafka
     from endmark.punctuation.punctuation import Punctuation
     from endmark.wire.json_records import Parsed
 
@@ -122,7 +123,7 @@ class ParseStage:
 
 def parsed_topic(
     spark: SparkSession,
-    bootstrap: str,
+    bootstrap: Kafka,
     topic: str,
     columns: Mapping[str, str],
     partitioned_by: Sequence[str],
@@ -134,7 +135,7 @@ def parsed_topic(
 
     Args:
         spark: the session.
-        bootstrap: the address of a broker.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
         topic: the topic.
         columns: types by column, as a pipeline file has them.
         partitioned_by: the columns by which the topic is partitioned.

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from endmark.kafka_cluster import Kafka
+
 
 class PunctuatedFrame(FrameSteps):
     """A streaming frame with punctuations: how it is read from Kafka, its steps, and its sinks.
@@ -36,7 +38,7 @@ class PunctuatedFrame(FrameSteps):
     def read_kafka(
         cls,
         spark: SparkSession,
-        bootstrap_servers: str,
+        bootstrap_servers: Kafka,
         topic: str,
         columns: Mapping[str, str],
         *,
@@ -116,7 +118,7 @@ class PunctuatedFrame(FrameSteps):
 
     def write_kafka(
         self,
-        bootstrap_servers: str,
+        bootstrap_servers: Kafka,
         topic: str,
         checkpoint: Path | str,
         *,

@@ -15,6 +15,7 @@ from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import require_bounded
 from endmark.pipeline.fields import fields_of
+from endmark.pipeline.kafka import Kafka
 from endmark.pipeline.text import PipelineText
 
 _VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)(?::-([^}]*))?\}")
@@ -85,6 +86,31 @@ def load(path: Path, environment: dict[str, str] | None = None, assignments: Seq
     except ValidationError as error:
         raise ConfigError(f"{path}: {_explain(error, text)}") from error
     return pipeline
+
+
+def load_kafka(path: Path, environment: dict[str, str] | None = None) -> Kafka:
+    """Read the section `kafka` of a file, which may be a pipeline file.
+
+    Args:
+        path: the file, in YAML.
+        environment: as in `load`.
+
+    Raises:
+        ConfigError: the file cannot be read, lacks the section, or a field of the section is wrong.
+    """
+    environment = dict(os.environ) if environment is None else environment
+    text = PipelineText(path)
+    if "kafka" not in text.document:
+        raise ConfigError(f"{path}: it has no section kafka; add one with bootstrap, and with tls or sasl")
+    try:
+        section = _fill_values({"kafka": text.document["kafka"]}, environment, text)
+        return _OfKafka.model_validate(section).kafka
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {_explain(error, text)}") from error
+
+
+class _OfKafka(BaseModel):
+    kafka: Kafka
 
 
 def _explain(error: ValidationError, text: PipelineText) -> str:

@@ -13,6 +13,7 @@ from endmark.pipeline.checks import require_sound
 from endmark.pipeline.fields import Model, Name, PipelineName, require_name
 from endmark.pipeline.flow import Flow, flow_of
 from endmark.pipeline.formats import FORMATS
+from endmark.pipeline.kafka import Kafka
 from endmark.pipeline.rollup import Rollup
 from endmark.pipeline.row_steps import checked
 from endmark.pipeline.sources import Relation, Stream
@@ -71,7 +72,8 @@ class Pipeline(Model):
     lookup has a relation of its own, so a table that is looked up twice is declared under two names. Lookups
     of a stream run side by side. A lookup by a column that an earlier one has found runs after that one. A
     row goes on when all its lookups have answered. If lookups have no match for a row, the first of them
-    whose `miss` is not `nulls` decides the row's fate. State that nothing ever frees is refused, unless `unbounded_state` is `allow`.
+    whose `miss` is not `nulls` decides the row's fate. State that nothing ever frees is refused, unless
+    `unbounded_state` is `allow`.
 
     `name` may have hyphens. Names of streams, steps, relations and columns may not, since they are parts of
     names in SQL.
@@ -91,6 +93,7 @@ class Pipeline(Model):
     tables: Annotated[dict[Name, AnyTable], Field(default_factory=dict), TABLES]
     publish: Annotated[dict[Name, Publish], Field(default_factory=dict), PUBLISHING]
     control: Pinned[Control] = Control()
+    kafka: AtRestart[Kafka | None] = None
     batch: Batch = Batch()
     unbounded_state: AtRestart[Literal["refuse", "allow"]] = "refuse"
 

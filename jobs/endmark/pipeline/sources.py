@@ -123,10 +123,10 @@ class Stream(Model):
     partition: the first row of another key then closes it. Declare `closes` if a condition on a row says that
     it is the last row of its values: the row then acts as a punctuation behind itself.
 
-    Closed keys are remembered for ever by default. With `forget_keys_after`, punctuations and rows that name a
-    key close it for this time alone, in event time: a key that comes later is a new key. The time is at least
-    the stream's window. It needs a join in which all streams have a window, and in which no other stream's
-    rows are results without a partner.
+    Closed keys are remembered for ever by default. With `forget_keys_after`, punctuations and rows that name
+    a key close it for this time alone, in event time: a key that comes later is a new key. The time is at
+    least the stream's window. It needs a join in which all streams have a window, and in which no other
+    stream's rows are results without a partner.
 
     An XML record of more than `max_record` bytes is a dead letter, since reading one takes two seconds a MB.
     The job stops when dead letters exceed a share of the last records, as `quarantine` says; `off` never

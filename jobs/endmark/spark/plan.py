@@ -14,6 +14,7 @@ from endmark.engine.ingest.control_rows import ControlPlan
 from endmark.engine.ingest.ingest import Ingest
 from endmark.engine.stages import group_stages, stage_plans
 from endmark.engine.streams import stream_plans
+from endmark.kafka_cluster import spark_options
 from endmark.relation.outage import warn
 from endmark.relation.sql import SqlRelation
 from endmark.spark.processor import (
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from endmark.engine.bucket.lookup_plan import LookupPlan
     from endmark.engine.streams import StreamPlan
+    from endmark.kafka_cluster import Kafka
     from endmark.pipeline import Lookup, Pipeline
     from endmark.relation.contract import PageDirectory
     from endmark.spark.processor import StageProcessor
@@ -49,12 +51,12 @@ class KafkaSource:
     """The topics that a query reads.
 
     Args:
-        bootstrap: the broker's host:port.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
         partitions: the number of partitions of each topic.
         max_records_per_batch: the most records that a batch reads.
     """
 
-    bootstrap: str
+    bootstrap: Kafka
     partitions: dict[str, int]
     max_records_per_batch: int
 
@@ -131,7 +133,7 @@ def _stage(packed: DataFrame, processor: StageProcessor, columns: str) -> DataFr
 def kafka_records(spark: SparkSession, source: KafkaSource) -> DataFrame:
     """Return the streaming frame of all topics' records: topic, partition, offset, timestamp and value."""
     options = {
-        "kafka.bootstrap.servers": source.bootstrap,
+        **spark_options(source.bootstrap),
         "subscribe": ",".join(source.partitions),
         "startingOffsets": "earliest",
         "failOnDataLoss": "true",

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from endmark.domain import Domain
 from endmark.driver.topics import partition_counts
 from endmark.engine.streams import arrow_schema, ddl, spark_type
+from endmark.kafka_cluster import spark_options
 from endmark.pipeline.tables import is_step_role, step_of
 from endmark.wire.json_records import MARK
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
+    from endmark.kafka_cluster import Kafka
     from endmark.pipeline import Pipeline
     from endmark.types import ColumnType
 
@@ -52,7 +54,7 @@ class OutputTopic:
             counts. Without members no record has a key.
         topic: the name of the topic, which exists.
         partitions: the topic's number of partitions; each of them gets every pattern.
-        bootstrap: the broker's host:port.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
         app_id: the id of the checkpoint, since each checkpoint counts its own batches.
     """
 
@@ -62,7 +64,7 @@ class OutputTopic:
         key: Mapping[str, Sequence[str]],
         topic: str,
         partitions: int,
-        bootstrap: str,
+        bootstrap: Kafka,
         app_id: str,
     ) -> None:
         self._columns = columns
@@ -70,11 +72,11 @@ class OutputTopic:
         self._kinds = {name: self._columns[sides[0]] for name, sides in self._key.items()}
         self._partitions = partitions
         self._app_id = app_id
-        self._options = {"topic": topic, "kafka.bootstrap.servers": bootstrap} | _PRODUCER
+        self._options = {"topic": topic} | spark_options(bootstrap) | _PRODUCER
 
     @classmethod
     def of(
-        cls, pipeline: Pipeline, role: str, topic: str, partitions: int, bootstrap: str, app_id: str
+        cls, pipeline: Pipeline, role: str, topic: str, partitions: int, bootstrap: Kafka, app_id: str
     ) -> Self:
         """Return an output topic of a pipeline, whose records have the pipeline's key as their key.
 
@@ -83,7 +85,7 @@ class OutputTopic:
             role: the kind of the rows.
             topic: the name of the topic, which exists.
             partitions: the topic's number of partitions.
-            bootstrap: the broker's host:port.
+            bootstrap: the Kafka cluster, or the addresses of its brokers.
             app_id: the id of the checkpoint; with the number of a batch, readers recognise a repeat by it.
         """
         stage, columns = pipeline.last_stage, pipeline.columns_of(role)
@@ -149,12 +151,12 @@ class OutputTopic:
         writer.options(**self._options).save()
 
 
-def output_topics(pipeline: Pipeline, bootstrap: str, app_id: str) -> dict[str, OutputTopic]:
+def output_topics(pipeline: Pipeline, bootstrap: Kafka, app_id: str) -> dict[str, OutputTopic]:
     """Return the topics that a pipeline publishes to, by the kind of the rows.
 
     Args:
         pipeline: the pipeline.
-        bootstrap: the broker's host:port.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
         app_id: the id of the checkpoint; with the number of a batch, readers recognise a repeat by it.
 
     Raises:

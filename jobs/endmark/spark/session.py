@@ -98,6 +98,9 @@ SETTINGS = STATEFUL | {
     "spark.ui.killEnabled": "false",
     "spark.master.rest.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # Spark hides options of these names in plans and logs: a login's password, and the key of a certificate.
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore|truststore",
+    "spark.sql.redaction.options.regex": "(?i)url|secret|password|jaas|keystore|truststore",
 }
 # These settings are for local masters, since other users of the machine can reach loopback, too. Spark makes
 # a secret for each session and keeps it in its JVM. Encryption costs nothing here, since a driver without

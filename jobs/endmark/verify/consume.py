@@ -6,13 +6,18 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 
 from endmark.errors import ConfigError, MissingPartError
+from endmark.kafka_cluster import python_client
+from endmark.kafka_refusals import refusals_named
+
+if TYPE_CHECKING:
+    from endmark.kafka_cluster import Kafka
 
 SCHEMA = pa.schema(
     [
@@ -43,7 +48,7 @@ class Log:
     """Reads whole topics once, without a consumer group.
 
     Args:
-        bootstrap: the address of a broker.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
         topics: topics that must exist.
         until: by topic and partition, the first offset that is not read. Partitions that are not named are
             read to their end; `None` names none.
@@ -51,31 +56,33 @@ class Log:
 
     Raises:
         MissingPartError: the broker cannot be reached, or stops sending.
-        ConfigError: a topic does not exist, or `until` names offsets that Kafka does not hold.
+        ConfigError: a topic does not exist, `until` names offsets that Kafka does not hold, or the cluster
+            refuses us.
     """
 
     def __init__(
         self,
-        bootstrap: str,
+        bootstrap: Kafka,
         topics: Sequence[str],
         until: Mapping[str, Mapping[int, int]] | None = None,
         maybe: Sequence[str] = (),
     ) -> None:
         self._bootstrap = bootstrap
         try:
-            self._consumer = KafkaConsumer(
-                bootstrap_servers=bootstrap,
-                isolation_level="read_committed",
-                enable_auto_commit=False,
-                # Any other setting would silently skip records that expire while they are read.
-                auto_offset_reset="none",
-                allow_auto_create_topics=False,
-                bootstrap_timeout_ms=CONNECT_SECONDS * 1000,
-                max_poll_records=POLL_RECORDS,
-                max_partition_fetch_bytes=FETCH_BYTES,
-                # The client computes checksums in pure Python, which would take most of the time.
-                check_crcs=False,
-            )
+            with refusals_named(bootstrap):
+                self._consumer = KafkaConsumer(
+                    **python_client(bootstrap),
+                    isolation_level="read_committed",
+                    enable_auto_commit=False,
+                    # Any other setting would silently skip records that expire while they are read.
+                    auto_offset_reset="none",
+                    allow_auto_create_topics=False,
+                    bootstrap_timeout_ms=CONNECT_SECONDS * 1000,
+                    max_poll_records=POLL_RECORDS,
+                    max_partition_fetch_bytes=FETCH_BYTES,
+                    # The client computes checksums in pure Python, which would take most of the time.
+                    check_crcs=False,
+                )
         except KafkaError as error:
             raise self._unreachable(error) from error
         try:
@@ -161,7 +168,8 @@ class Log:
 
     def _poll(self) -> dict[Any, list[Any]]:
         try:
-            arrived: dict[Any, list[Any]] = self._consumer.poll(timeout_ms=1000)
+            with refusals_named(self._bootstrap):
+                arrived: dict[Any, list[Any]] = self._consumer.poll(timeout_ms=1000)
         except KafkaError as error:
             raise MissingPartError(
                 f"cannot read records from {self._bootstrap}: {type(error).__name__}: {error}; did they "

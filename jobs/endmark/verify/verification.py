@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -27,15 +28,21 @@ from endmark.verify.running_groups import keep_latest
 from endmark.verify.session import Session
 from endmark.verify.written_tables import first_batches, load_tables, spell_records
 
+if TYPE_CHECKING:
+    from endmark.kafka_cluster import Kafka
+
 
 def verify(
-    pipeline: Pipeline, bootstrap: str, warehouse: Path, until: Mapping[str, Mapping[int, int]] | None = None
+    pipeline: Pipeline,
+    bootstrap: Kafka,
+    warehouse: Path,
+    until: Mapping[str, Mapping[int, int]] | None = None,
 ) -> VerifyReport:
     """Recompute everything from Kafka and R, and compare it with the Delta tables.
 
     Args:
         pipeline: the pipeline.
-        bootstrap: the address of a broker.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
         warehouse: the directory of the Delta tables.
         until: by topic and partition, the first offset that does not count. Partitions that are not named are
             read to their end; `None` names none.

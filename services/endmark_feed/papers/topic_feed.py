@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from endmark.client import key_hash
 from endmark_feed.message import EPOCH, Kind, Message
 from endmark_feed.papers.event import Workload
 from endmark_feed.publish import Pace, Published, publish
 
+if TYPE_CHECKING:
+    from endmark.kafka_cluster import Kafka
+
 _BEGIN = datetime.fromisoformat(EPOCH)
 
 
 def run_workload(
-    workload: Workload, bootstrap: str, topic: str, seed: int = 1, partitions: int = 1, pace: Pace = "real"
+    workload: Workload, bootstrap: Kafka, topic: str, seed: int = 1, partitions: int = 1, pace: Pace = "real"
 ) -> Published:
     """Publish a stream of the papers' experiments and return when the broker has acknowledged all of it.
 
     Args:
         workload: the stream.
-        bootstrap: the broker's host:port.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
         topic: the topic, which must be empty or missing.
         seed: equal seeds give equal records.
         partitions: the number of partitions of the topic.

@@ -1,0 +1,164 @@
+"""A Kafka cluster: the addresses of its brokers, and how our clients log in.
+
+One description serves both of our clients, kafka-python and the Java client in Spark. Certificates are files
+of PEM. The Java client gets their text, so only the process that makes the client needs the files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from endmark.errors import ConfigError
+
+_LOGIN_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+MECHANISMS = tuple(_LOGIN_MODULES)
+
+
+@dataclass(frozen=True)
+class Tls:
+    """The certificates of TLS. The host name in the broker's certificate is always verified.
+
+    Args:
+        ca: the file of the authorities that may sign a broker's certificate; `None` takes those of the
+            operating system, and of Java.
+        certificate: the file of our own certificate, with those that lead to its authority; `None` if the
+            brokers ask for none.
+        key: the file of the certificate's private key, without a password, in PKCS#8.
+    """
+
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+
+@dataclass(frozen=True)
+class Login:
+    """A user and a password.
+
+    Args:
+        mechanism: one of `MECHANISMS`.
+        user: the name of the user.
+        password: the password, which is never shown.
+    """
+
+    mechanism: str
+    user: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class KafkaCluster:
+    """A Kafka cluster. As text, it is the addresses of its brokers.
+
+    Args:
+        bootstrap: the addresses of some brokers, `host:port`, separated by commas.
+        tls: the certificates; `None` is a connection without TLS.
+        login: the user and password; `None` is a connection without them.
+    """
+
+    bootstrap: str
+    tls: Tls | None = None
+    login: Login | None = None
+
+    def __str__(self) -> str:
+        return self.bootstrap
+
+    @property
+    def protocol(self) -> str:
+        """Kafka's name for the combination of TLS and login."""
+        if self.login is None:
+            return "PLAINTEXT" if self.tls is None else "SSL"
+        return "SASL_PLAINTEXT" if self.tls is None else "SASL_SSL"
+
+    def python(self) -> dict[str, Any]:
+        """Return the arguments by which kafka-python connects.
+
+        Raises:
+            ConfigError: a file of certificates cannot be read.
+        """
+        found: dict[str, Any] = {
+            "bootstrap_servers": self.bootstrap.split(","),
+            "security_protocol": self.protocol,
+        }
+        if self.tls is not None:
+            files = {
+                "ssl_cafile": self.tls.ca,
+                "ssl_certfile": self.tls.certificate,
+                "ssl_keyfile": self.tls.key,
+            }
+            for name, file in files.items():
+                if file is not None:
+                    _read(file)  # the client's own error would not name the file
+                    found[name] = str(file)
+        if self.login is not None:
+            found["sasl_mechanism"] = self.login.mechanism
+            found["sasl_plain_username"] = self.login.user
+            found["sasl_plain_password"] = self.login.password
+        return found
+
+    def java(self) -> dict[str, str]:
+        """Return the settings by which the Java client connects.
+
+        Raises:
+            ConfigError: a file of certificates cannot be read.
+        """
+        found = {"bootstrap.servers": self.bootstrap, "security.protocol": self.protocol}
+        if self.tls is not None:
+            if self.tls.ca is not None:
+                found["ssl.truststore.type"] = "PEM"
+                found["ssl.truststore.certificates"] = _read(self.tls.ca)
+            if self.tls.certificate is not None and self.tls.key is not None:
+                found["ssl.keystore.type"] = "PEM"
+                found["ssl.keystore.certificate.chain"] = _read(self.tls.certificate)
+                found["ssl.keystore.key"] = _read(self.tls.key)
+        if self.login is not None:
+            module = _LOGIN_MODULES[self.login.mechanism]
+            user, password = _quoted(self.login.user), _quoted(self.login.password)
+            found["sasl.mechanism"] = self.login.mechanism
+            found["sasl.jaas.config"] = f"{module} required username={user} password={password};"
+        return found
+
+
+Kafka: TypeAlias = KafkaCluster | str
+"""A cluster, or the addresses of the brokers of one that needs neither TLS nor a login."""
+
+
+def python_client(kafka: Kafka) -> dict[str, Any]:
+    """Return the arguments by which kafka-python connects.
+
+    Raises:
+        ConfigError: a file of certificates cannot be read.
+    """
+    return _cluster(kafka).python()
+
+
+def spark_options(kafka: Kafka) -> dict[str, str]:
+    """Return the options by which Spark's source and sink connect.
+
+    Raises:
+        ConfigError: a file of certificates cannot be read.
+    """
+    return {f"kafka.{name}": value for name, value in _cluster(kafka).java().items()}
+
+
+def _cluster(kafka: Kafka) -> KafkaCluster:
+    return kafka if isinstance(kafka, KafkaCluster) else KafkaCluster(kafka)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"kafka.tls: {file} cannot be read: {error}; name a file of PEM") from None
+
+
+def _quoted(text: str) -> str:
+    """Write a text in quotes, as Java's configuration of logins has it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,75 @@
+"""The section `kafka` of a pipeline file: the cluster that the pipeline reads and writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, SecretStr, StringConstraints, model_validator
+
+from endmark.kafka_cluster import KafkaCluster, Login
+from endmark.kafka_cluster import Tls as Certificates
+from endmark.pipeline.change_rules import AtRestart
+from endmark.pipeline.fields import Model
+
+_ADDRESS = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}"
+Addresses = Annotated[str, StringConstraints(pattern=rf"^{_ADDRESS}(,{_ADDRESS})*$")]
+
+
+class Tls(Model):
+    """The certificates of TLS, each a file of PEM.
+
+    `ca` has the authorities that sign the brokers' certificates. Without it, those of the operating system
+    count, and those of Java in Spark. `certificate` and `key` are our own, if the brokers demand some. The
+    key is in PKCS#8, without a password. The host name in a broker's certificate is always verified.
+    """
+
+    ca: AtRestart[Path | None] = None
+    certificate: AtRestart[Path | None] = None
+    key: AtRestart[Path | None] = None
+
+    @model_validator(mode="after")
+    def _check_key(self) -> Self:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("a certificate needs its key, and a key its certificate; name both files")
+        return self
+
+
+class Sasl(Model):
+    """The user and the password. Write the password as `${KAFKA_PASSWORD}`.
+
+    The variable `KAFKA_PASSWORD` then has the password, or `KAFKA_PASSWORD_FILE` the path of a file with it.
+    """
+
+    mechanism: AtRestart[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]] = "SCRAM-SHA-512"
+    user: AtRestart[Annotated[str, Field(min_length=1)]]
+    password: AtRestart[Annotated[SecretStr, Field(min_length=1)]]
+
+
+class Kafka(Model):
+    """The Kafka cluster, for all that reads or writes a topic of the pipeline.
+
+    `bootstrap` has the addresses of some brokers, separated by commas; `--bootstrap` takes their place.
+    """
+
+    bootstrap: AtRestart[Addresses]
+    tls: AtRestart[Tls | None] = None
+    sasl: AtRestart[Sasl | None] = None
+
+    @model_validator(mode="after")
+    def _check_password(self) -> Self:
+        if self.sasl is not None and self.sasl.mechanism == "PLAIN" and self.tls is None:
+            raise ValueError(
+                "sasl.mechanism PLAIN sends the password as it is, so it needs TLS; add `tls: {}`, or use "
+                "SCRAM-SHA-512"
+            )
+        return self
+
+    def cluster(self, bootstrap: str | None = None) -> KafkaCluster:
+        """Return the cluster, with these addresses in place of the section's if any are given."""
+        tls, sasl = self.tls, self.sasl
+        return KafkaCluster(
+            bootstrap or self.bootstrap,
+            None if tls is None else Certificates(tls.ca, tls.certificate, tls.key),
+            None if sasl is None else Login(sasl.mechanism, sasl.user, sasl.password.get_secret_value()),
+        )
