@@ -49,9 +49,9 @@ def ops(
         ),
     ] = None,
     warehouse: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            help="Directory of the Delta tables; {pipeline} in it stands for a pipeline's name.",
+            help="Directory or s3:// URL of the Delta tables; {pipeline} in it is a pipeline's name.",
             envvar="ENDMARK_WAREHOUSE",
         ),
     ] = None,
@@ -84,7 +84,7 @@ def ops(
             typer.echo(f"{time.strftime('%H:%M:%S')} dashboard at {url}", err=True)
 
     if ops_url == OPS_URL:
-        bootstrap, warehouse = bootstrap or BROKER, warehouse or warehouse_of("{pipeline}", None)
+        bootstrap, warehouse = bootstrap or BROKER, warehouse or str(warehouse_of("{pipeline}", None))
     reach = Reach(tokens, bootstrap, warehouse)
     serve(ops_url, port, host=host, known_as=known_as or (), reach=reach, on_ready=ready)
 

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from endmark.storage import Location, location
+
 PipelineFile = Annotated[Path, typer.Argument(help="Pipeline file.")]
 PipelineOrExample = Annotated[Path, typer.Argument(help="Pipeline file.", show_default="the auction example")]
 Assignments = Annotated[
@@ -21,9 +23,11 @@ Bootstrap = Annotated[
     str, typer.Option("--bootstrap", "--broker", help="Kafka broker, host:port.", envvar="ENDMARK_BOOTSTRAP")
 ]
 Warehouse = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
-        help="Directory of the Delta tables.", envvar="ENDMARK_WAREHOUSE", show_default="var/NAME/warehouse"
+        help="Directory of the Delta tables, or its URL in an object store: s3://BUCKET/PATH.",
+        envvar="ENDMARK_WAREHOUSE",
+        show_default="var/NAME/warehouse",
     ),
 ]
 Checkpoint = Annotated[
@@ -48,9 +52,13 @@ def home_of(pipeline: str) -> Path:
     return HOME / pipeline
 
 
-def warehouse_of(pipeline: str, given: Path | None) -> Path:
-    """Return the directory of a pipeline's tables: the one that an option has given, or the default."""
-    return home_of(pipeline) / "warehouse" if given is None else given
+def warehouse_of(pipeline: str, given: str | None) -> Location:
+    """Return the directory of a pipeline's tables: the one that an option has given, or the default.
+
+    Raises:
+        ConfigError: the option is a URL, but not that of a directory in an object store.
+    """
+    return home_of(pipeline) / "warehouse" if given is None else location(given)
 
 
 def checkpoint_of(pipeline: str, given: Path | None) -> Path:

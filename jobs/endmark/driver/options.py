@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from endmark.storage import Location
+
 
 @dataclass(frozen=True)
 class JobOptions:
@@ -26,7 +28,7 @@ class JobOptions:
     """
 
     bootstrap: str
-    warehouse: Path
+    warehouse: Location
     checkpoint: Path
     ops_url: str
     master: str = "local[2]"

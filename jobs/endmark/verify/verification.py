@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 
 from endmark.pipeline import Pipeline
+from endmark.storage import Location
 from endmark.verify.classify import classify
 from endmark.verify.compare import check_conservation, compare_tables, count_topics
 from endmark.verify.consume import Log, Range
@@ -29,7 +29,10 @@ from endmark.verify.written_tables import first_batches, load_tables, spell_reco
 
 
 def verify(
-    pipeline: Pipeline, bootstrap: str, warehouse: Path, until: Mapping[str, Mapping[int, int]] | None = None
+    pipeline: Pipeline,
+    bootstrap: str,
+    warehouse: Location,
+    until: Mapping[str, Mapping[int, int]] | None = None,
 ) -> VerifyReport:
     """Recompute everything from Kafka and R, and compare it with the Delta tables.
 
@@ -51,7 +54,7 @@ def verify(
 
 
 def verify_records(
-    pipeline: Pipeline, ranges: Sequence[Range], batches: Iterable[pa.RecordBatch], warehouse: Path
+    pipeline: Pipeline, ranges: Sequence[Range], batches: Iterable[pa.RecordBatch], warehouse: Location
 ) -> VerifyReport:
     """Recompute everything from given records and R, and compare it with the Delta tables.
 

@@ -130,9 +130,9 @@ def test_all_are_ready_when_each_is(database: OpsDatabase, client: OpsClient) ->
 
 
 def test_each_pipeline_has_its_own_tables() -> None:
-    reach = Reach(warehouse=Path("/data/{pipeline}/tables"))
+    reach = Reach(warehouse="/data/{pipeline}/tables")
     assert reach.warehouse_of("orders") == Path("/data/orders/tables")
-    assert Reach(warehouse=Path("/data")).warehouse_of("orders") == Path("/data")
+    assert Reach(warehouse="/data").warehouse_of("orders") == Path("/data")
     assert Reach().warehouse_of("orders") is None
 
 
