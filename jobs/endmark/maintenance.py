@@ -109,6 +109,7 @@ def _claimed(warehouse: Location) -> AbstractContextManager[object]:
 def _maintained(
     name: str, declared: Table, table: DeltaTable, path: Location, keep: timedelta, dry_run: bool
 ) -> Maintained:
+    table.update_incremental()  # another maintenance may have ended just before the claim
     sizes = table.get_add_actions(flatten=True).column("size_bytes").to_pylist()
     return Maintained(
         table=name,

@@ -25,24 +25,29 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 _SCHEMES = ("s3", "gs", "abfss")
-# By default the client gives up after 10 attempts, which a store that is started again needs 2 to 6 s for.
-OPTIONS = {"max_retries": "100", "retry_timeout": "30s"}
+_OPTIONS = {
+    # The client would give up after 10 attempts, which takes 2 to 6 s, less than a store's restart.
+    "max_retries": "100",
+    "retry_timeout": "30s",
+    # With AWS_ENDPOINT_URL, delta-rs would know of no profile.
+    "AWS_FORCE_CREDENTIAL_LOAD": "true",
+}
 _BUFFER = 4 << 20  # bytes
 _COLOURS = re.compile(r"\x1b\[\d*m|↳")
 # What a text of the client says about the cause, and what we say about it. The first one that fits counts.
-_CAUSES = (
+CAUSES = (
     ("NoSuchBucket", "its bucket is not there; make the bucket, or name another warehouse"),
     (
         "InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken|ExpiredToken",
         "the store refuses the credentials ({}); mend AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
     ),
     (
-        "Missing AccessKeyId|Missing SecretAccessKey|CredentialsNotLoaded|no providers in chain",
+        "Missing AccessKeyId|Missing SecretAccessKey|while loading credentials|no credentials found",
         "there are no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
     ),
     (
         "AccessDenied|403 Forbidden",
-        "the credentials lack a right; they need to list, get and put objects, and for upkeep to delete them",
+        "the credentials lack a right; allow them to list, get, put and delete objects there",
     ),
     (
         "URL scheme is not allowed",
@@ -119,7 +124,7 @@ def reaching(where: Location) -> Iterator[None]:
         yield
     except (OSError, DeltaError) as error:
         text = " ".join(_COLOURS.sub("", str(error)).split())
-        for pattern, cause in _CAUSES:
+        for pattern, cause in CAUSES:
             if found := re.search(pattern, text):
                 raise MissingPartError(f"{where}: {cause.format(found[0])}") from error
         if isinstance(error, DeltaError):
@@ -144,7 +149,7 @@ def delta_table(directory: Location) -> DeltaTable | None:
 
 def options(directory: Location) -> dict[str, str] | None:
     """Return the settings for delta-rs beside those of the environment; `None` for a path."""
-    return None if isinstance(directory, Path) else OPTIONS
+    return None if isinstance(directory, Path) else _OPTIONS
 
 
 def write_parquet(directory: Location, name: str, rows: pa.Table) -> int:
@@ -244,4 +249,4 @@ def _files(url: StoreUrl) -> FileSystem:
     from deltalake.fs import DeltaStorageHandler
     from pyarrow.fs import PyFileSystem
 
-    return PyFileSystem(DeltaStorageHandler(str(url), OPTIONS))
+    return PyFileSystem(DeltaStorageHandler(str(url), _OPTIONS))

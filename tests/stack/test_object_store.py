@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -194,15 +195,39 @@ def test_what_is_wrong_is_said_before_a_job_starts(
 def test_credentials_that_may_only_read(
     server: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    reach(server, monkeypatch)
+    warehouse = StoreUrl("s3://tables/read-only")
+    there = prepared(warehouse, tmp_path / "other", "there")
+    write(there, [group(1, 0)], 0)
     with Door(server, tmp_path, Harm(REFUSE, "(PUT|POST|DELETE) .*", 1_000)) as door:
         reach(server, monkeypatch, door.endpoint)
-        warehouse = StoreUrl("s3://tables/read-only")
+        assert rows(there) == [group(1, 0)]
         for doing in (
             lambda: prepared(warehouse, tmp_path / "checkpoint"),
             lambda: write_parquet(warehouse / "results", "part-1.parquet", pa.table({"a": [1]})),
         ):
             with pytest.raises(MissingPartError, match="s3://tables/read-only/results: the credentials lack"):
                 doing()
+
+
+def test_credentials_of_a_profile(
+    warehouse: StoreUrl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """They are found with an endpoint of one's own, too."""
+    key, secret = (os.environ[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    file = tmp_path / "credentials"
+    file.write_text(f"[shop]\naws_access_key_id = {key}\naws_secret_access_key = {secret}\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    with pytest.raises(MissingPartError, match="results: there are no credentials; set AWS_ACCESS_KEY_ID"):
+        prepared(warehouse, tmp_path / "checkpoint")
+    monkeypatch.setenv("AWS_PROFILE", "shop")
+    target = prepared(warehouse, tmp_path / "checkpoint")
+    write(target, [group(1, 0)], 0)
+    assert rows(target) == [group(1, 0)]
 
 
 def test_a_store_that_is_away(
@@ -266,18 +291,21 @@ def test_of_two_claims_at_once_one_alone_holds(warehouse: StoreUrl) -> None:
 
 def test_tables_put_aside(server: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A migration that is cut off on the way goes on where it ended."""
-    with Door(server, tmp_path, Harm(REFUSE, "DELETE .*|POST /tables\\?delete.*", 1)) as door:
+    with Door(server, tmp_path, Harm(REFUSE, "DELETE .*|POST /tables\\?delete.*", 1, after=2)) as door:
         reach(server, monkeypatch, door.endpoint)
         warehouse = StoreUrl("s3://tables/aside")
         target = prepared(warehouse, tmp_path / "checkpoint")
         for batch in range(3):
             write(target, [group(batch, batch)], batch)
         before, files = rows(target), entries(target.path, below=True).keys()
+        assert sum(name.endswith(".parquet") for name in files) == 3
         old = (OldTable("results", 3, stays=True),)
         migration = Migration(tmp_path / "checkpoint", warehouse, "before", 3, (), (), old, ())
         with pytest.raises(MissingPartError, match="lack a right"):
             migration.put_aside()
-        assert rows(target) == before
+        left = delta_table(target.path)
+        assert left is not None
+        assert left.version() == 3
         assert (tmp_path / "checkpoint" / "endmark").exists()
         migration.put_aside()
 

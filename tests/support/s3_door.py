@@ -33,12 +33,14 @@ class Harm:
     Args:
         code: the code to answer with. Only a request whose answer is lost is passed on.
         of: a regular expression of the requests, such as `PUT /bucket/key`.
-        times: the number of requests that are harmed, the first ones.
+        times: the number of requests that are harmed.
+        after: the number of such requests before them that are not.
     """
 
     code: str
     of: str
     times: int
+    after: int = 0
 
 
 class Door:
@@ -77,7 +79,9 @@ def main() -> None:
         def handle_request(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             request = f"{self.command} {self.path}"
-            harmed = harm.times > 0 and re.fullmatch(harm.of, request) is not None
+            meant = re.fullmatch(harm.of, request) is not None
+            harmed = meant and harm.after <= 0 and harm.times > 0
+            harm.after -= meant
             if harmed:
                 harm.times -= 1
                 print(request, flush=True)

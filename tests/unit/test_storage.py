@@ -11,6 +11,7 @@ from deltalake.exceptions import DeltaError
 
 from endmark.errors import ConfigError, MissingPartError
 from endmark.storage import (
+    CAUSES,
     StoreUrl,
     delta_table,
     entries,
@@ -59,6 +60,7 @@ def test_other_urls_are_refused_without_their_secrets(text: str, why: str) -> No
         ("404 Not Found\n <Error><Code>NoSuchBucket</Code>", "its bucket is not there"),
         ("403 Forbidden\n <Code>InvalidAccessKeyId</Code>", "refuses the credentials (InvalidAccessKeyId)"),
         ("Generic S3 error\n \x1b[31m↳\x1b[0m Missing AccessKeyId", "there are no credentials"),
+        ("an error occurred while loading credentials\n request forbidden", "there are no credentials"),
         ("403 Forbidden\n <Code>AccessDenied</Code>", "the credentials lack a right"),
         ("builder error\n URL scheme is not allowed", "set AWS_ALLOW_HTTP=true"),
         ("HTTP error\n error sending request", "the store does not answer"),
@@ -99,3 +101,10 @@ def test_files_of_a_directory(tmp_path: Path) -> None:
     assert entries(tmp_path, below=True).keys() == {"aside/a/part-1.parquet", "aside/a/_delta_log/0.json"}
     remove(tmp_path / "aside" / "a", ["part-1.parquet", "part-2.parquet"])
     assert entries(tmp_path / "aside" / "a") == {}
+
+
+def test_the_page_names_each_cause() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "object-store.md").read_text()
+    shown = re.findall(r"^\| (.+) \| .+ \|$", page[page.index("| the error says |") :], re.MULTILINE)[1:]
+    causes = {cause.replace("({})", "").split(";")[0].strip() for _, cause in CAUSES}
+    assert set(shown) == causes
