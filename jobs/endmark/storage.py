@@ -140,11 +140,16 @@ def delta_table(directory: Location) -> DeltaTable | None:
     """
     # This import is heavy, and the sidecar starts without it.
     from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
 
+    if isinstance(directory, Path):
+        return DeltaTable(str(directory)) if DeltaTable.is_deltatable(str(directory)) else None
+    # `is_deltatable` would stop all threads of Python while it waits for the store.
     with reaching(directory):
-        if not DeltaTable.is_deltatable(str(directory), options(directory)):
+        try:
+            return DeltaTable(str(directory), storage_options=options(directory))
+        except TableNotFoundError:
             return None
-        return DeltaTable(str(directory), storage_options=options(directory))
 
 
 def options(directory: Location) -> dict[str, str] | None:

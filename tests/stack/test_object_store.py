@@ -233,9 +233,21 @@ def test_credentials_of_a_profile(
 def test_a_store_that_is_away(
     server: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free_port: int
 ) -> None:
+    """Other threads go on while a table is looked for, such as those that serve the dashboard."""
     reach(server, monkeypatch, f"http://127.0.0.1:{free_port}")
+    turns, ended = [0], threading.Event()
+
+    def turn() -> None:
+        while not ended.wait(0.1):
+            turns[0] += 1
+
+    other = threading.Thread(target=turn)
+    other.start()
     with pytest.raises(MissingPartError, match="s3://tables/away/results: the store does not answer"):
         prepared(StoreUrl("s3://tables/away"), tmp_path / "checkpoint")
+    ended.set()
+    other.join()
+    assert turns[0] > 20
 
 
 def test_a_file_of_several_parts(warehouse: StoreUrl) -> None:
