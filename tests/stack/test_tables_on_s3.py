@@ -1,4 +1,4 @@
-"""The whole pipeline with its tables in an object store, killed while it works."""
+"""The whole pipeline with its tables in an object store, both killed while they work."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def run_page(server: S3Server, given: dict[str, str], directory: Path) -> subpro
     )
 
 
-def test_killed_and_still_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_and_job_are_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every table is equal to its recomputation; upkeep and the readers of dead letters take the same URL. No
     secret is in what a job leaves behind."""
-    options = FeedOptions(seed=5, minutes=0.2, rate=1_500, sellers=2_000, bad_rate=0.01)
+    options = FeedOptions(seed=5, minutes=0.4, rate=1_000, sellers=2_000, bad_rate=0.01)
     with S3Server(tmp_path / "s3") as server, Broker(tmp_path / "broker") as broker:
         server.make_bucket("shop")
         given = server.environment()
@@ -54,7 +54,11 @@ def test_killed_and_still_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         feed = threading.Thread(target=warehouse.feed)
         feed.start()
         job = warehouse.start_job("--set=batch.records=4000")
-        wait_for(lambda: warehouse.batches() > 1, job)
+        wait_for(lambda: warehouse.batches() > 0, job)
+        server.kill()
+        server.start()
+        after_restart = warehouse.batches() + 1
+        wait_for(lambda: warehouse.batches() > after_restart, job)
         job.kill()
         feed.join()
         ran = run_page(server, warehouse.environment() | {"PIPELINE": str(AUCTION)}, tmp_path)
