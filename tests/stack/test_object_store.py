@@ -23,7 +23,7 @@ from endmark.maintenance import maintain
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from endmark.spark.tables import Target, prepare
-from endmark.storage import StoreUrl, delta_table, entries, location, read_parquet, write_parquet
+from endmark.storage import StoreUrl, delta_table, entries, location, read_parquet, remove, write_parquet
 from endmark.store_claim import store_claimed
 from support.s3_door import LOSE, REFUSE, SLOW_DOWN, Door, Harm
 from support.s3_server import S3Server
@@ -250,12 +250,15 @@ def test_a_store_that_is_away(
     assert turns[0] > 20
 
 
-def test_a_file_of_several_parts(warehouse: StoreUrl) -> None:
+def test_a_file_of_several_parts_comes_and_goes(warehouse: StoreUrl) -> None:
     """The client sends a large file in parts of 5 MB or more."""
     numbers = pa.table({"a": pa.array(range(3_000_000)), "b": pa.array(range(3_000_000), pa.float64())})
     size = write_parquet(warehouse, "part-1.parquet", numbers)
     assert size > 10 << 20
     assert read_parquet(warehouse, "part-1.parquet", ["b"]) == numbers.select(["b"])
+    assert entries(warehouse).keys() == {"part-1.parquet"}
+    remove(warehouse, ["part-1.parquet", "part-2.parquet"])
+    assert entries(warehouse) == {}
 
 
 def test_upkeep(warehouse: StoreUrl, server: S3Server, tmp_path: Path) -> None:
