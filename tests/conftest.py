@@ -28,6 +28,7 @@ LONG = (
     "stack/test_publish.py",
     "browser/test_dashboard.py",
     "stack/test_crashes.py",
+    "stack/test_tables_on_s3.py",
     "stack/test_table_modes.py",
     "stack/test_maintain.py",
     "stack/test_pipeline_spark.py",

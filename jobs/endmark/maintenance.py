@@ -24,10 +24,10 @@ import re
 import time
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from endmark.embedded.claim import claimed
 from endmark.engine.delta_files import FileTable, write_files
@@ -35,14 +35,19 @@ from endmark.engine.delta_log import data_files, replace_files
 from endmark.engine.upsert import read_rows
 from endmark.errors import ConfigError, EndmarkError
 from endmark.pipeline.tables import FINAL, RESERVED, Table
+from endmark.storage import delta_table, entries, reaching, read_text, remove
+from endmark.store_claim import store_claimed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from datetime import timedelta
-    from pathlib import Path
+
+    from deltalake import DeltaTable
 
     from endmark.engine.delta_log import DataFile
     from endmark.pipeline import Pipeline
+    from endmark.storage import Location
 
 # A scan reads files of this size well, and rewriting a table's last file until it is full costs little.
 FULL_FILE_BYTES = 128 << 20
@@ -69,7 +74,7 @@ class Maintained:
     removed_log_entries: int
 
 
-def maintain(pipeline: Pipeline, warehouse: Path, keep: timedelta, *, dry_run: bool) -> list[Maintained]:
+def maintain(pipeline: Pipeline, warehouse: Location, keep: timedelta, *, dry_run: bool) -> list[Maintained]:
     """Maintain the tables of a pipeline that exist.
 
     Args:
@@ -80,24 +85,31 @@ def maintain(pipeline: Pipeline, warehouse: Path, keep: timedelta, *, dry_run: b
 
     Raises:
         ConfigError: the warehouse has no table of the pipeline.
-        MissingPartError: another maintenance works on this warehouse.
+        MissingPartError: another maintenance works on this warehouse, or its object store is away.
         EndmarkError: somebody else has rewritten a table meanwhile.
     """
     named = {name: (warehouse / name).resolve() for name in [*pipeline.tables, *RESERVED]}
-    tables = {name: path for name, path in named.items() if DeltaTable.is_deltatable(str(path))}
+    tables = {name: table for name, path in named.items() if (table := delta_table(path)) is not None}
     if not tables:
         raise ConfigError(
             f"warehouse {warehouse} has no table of {pipeline.name}; name the one that its job writes"
         )
-    with claimed(warehouse / ".maintenance", "maintenance"):
+    with _claimed(warehouse), reaching(warehouse):
         return [
-            _maintained(name, pipeline.tables.get(name, Table()), path, keep, dry_run)
-            for name, path in tables.items()
+            _maintained(name, pipeline.tables.get(name, Table()), table, named[name], keep, dry_run)
+            for name, table in tables.items()
         ]
 
 
-def _maintained(name: str, declared: Table, path: Path, keep: timedelta, dry_run: bool) -> Maintained:
-    table = DeltaTable(str(path))
+def _claimed(warehouse: Location) -> AbstractContextManager[object]:
+    place = warehouse / ".maintenance"
+    return claimed(place, "maintenance") if isinstance(place, Path) else store_claimed(place)
+
+
+def _maintained(
+    name: str, declared: Table, table: DeltaTable, path: Location, keep: timedelta, dry_run: bool
+) -> Maintained:
+    table.update_incremental()  # another maintenance may have ended just before the claim
     sizes = table.get_add_actions(flatten=True).column("size_bytes").to_pylist()
     return Maintained(
         table=name,
@@ -108,7 +120,7 @@ def _maintained(name: str, declared: Table, path: Path, keep: timedelta, dry_run
     )
 
 
-def _merged(declared: Table, table: DeltaTable, path: Path) -> int:
+def _merged(declared: Table, table: DeltaTable, path: Location) -> int:
     if declared.key:  # the job itself keeps its files few, and replaces any of them
         return 0
     if declared.mode != "append" and FINAL in table.metadata().partition_columns:
@@ -116,7 +128,7 @@ def _merged(declared: Table, table: DeltaTable, path: Path) -> int:
     return put_together(table, path, declared.cluster_by)
 
 
-def merge_final(table: DeltaTable, path: Path) -> int:
+def merge_final(table: DeltaTable, path: Location) -> int:
     """Merge small files of final groups of an upserted table; return how many files were merged.
 
     The job never replaces these files. But delta-rs counts all files of the table as read by a merge, and
@@ -162,7 +174,7 @@ def _bins(files: Iterable[DataFile]) -> Iterator[list[DataFile]]:
     yield from (mine for mine in bins.values() if len(mine) > 1)
 
 
-def put_together(table: DeltaTable, path: Path, cluster_by: Sequence[str] = ()) -> int:
+def put_together(table: DeltaTable, path: Location, cluster_by: Sequence[str] = ()) -> int:
     """Merge small files of a table that is only appended to; return how many files were merged.
 
     Args:
@@ -198,13 +210,13 @@ def _is_fragmented(table: DeltaTable) -> bool:
     return any(count > 1 for count in small.values())
 
 
-def _removed(path: Path, version: int) -> list[str]:
+def _removed(path: Location, version: int) -> list[str]:
     """Return the files that a version of a table does not have any more."""
-    commit = (path / "_delta_log" / f"{version:020}.json").read_text()
+    commit = read_text(path / "_delta_log", f"{version:020}.json")
     return [action["remove"]["path"] for action in map(json.loads, commit.splitlines()) if "remove" in action]
 
 
-def _remove_unused(table: DeltaTable, path: Path, keep: timedelta, dry_run: bool) -> int:
+def _remove_unused(table: DeltaTable, path: Location, keep: timedelta, dry_run: bool) -> int:
     hours = int(keep.total_seconds() // 3600)
 
     # With `full`, all files of the directory are compared. The log forgets replaced files after a week, and
@@ -215,32 +227,31 @@ def _remove_unused(table: DeltaTable, path: Path, keep: timedelta, dry_run: bool
     unused = vacuum(dry_run=True)
     if unused and not dry_run:
         vacuum(dry_run=False)
-        for name in unused:  # remove also the checksum that Hadoop has put beside the file
-            (path / f".{name}.crc").unlink(missing_ok=True)
+        if isinstance(path, Path):  # remove also the checksums that Hadoop has put beside the files
+            remove(path, [f".{name}.crc" for name in unused])
     return len(unused)
 
 
-def _remove_replaced(log: Path, keep: timedelta, dry_run: bool) -> int:
+def _remove_replaced(log: Location, keep: timedelta, dry_run: bool) -> int:
     expired = expired_entries(log, time.time() - keep.total_seconds())
     if not dry_run:
-        for entry in expired:
-            entry.unlink(missing_ok=True)  # it may be gone, since Spark removes entries, too
+        remove(log, expired)  # some may be gone, since Spark removes entries, too
     return len(expired)
 
 
-def expired_entries(log: Path, before: float) -> list[Path]:
-    """Return the entries of a table's log that a checkpoint has replaced, the oldest first.
+def expired_entries(log: Location, before: float) -> list[str]:
+    """Return the names of the entries of a table's log that a checkpoint has replaced, the oldest first.
 
     Only checkpoints made until `before` count, in Unix seconds. See "Metadata Cleanup" in Delta's protocol.
     """
-    entries = {entry: entry.stat().st_mtime for entry in log.iterdir()}
+    names = entries(log)
     checkpoints = (
         int(found[1])
-        for entry, made in entries.items()
-        if made <= before and (found := _CHECKPOINT.fullmatch(entry.name))
+        for name, made in names.items()
+        if made <= before and (found := _CHECKPOINT.fullmatch(name))
     )
     replaced = max(checkpoints, default=0)
     return sorted(
-        (entry for entry in entries if (found := _VERSION.match(entry.name)) and int(found[1]) < replaced),
-        key=lambda entry: entry.name.removeprefix("."),
+        (name for name in names if (found := _VERSION.match(name)) and int(found[1]) < replaced),
+        key=lambda name: name.removeprefix("."),
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from endmark.storage import Location, location
 from endmark_ops.access import Token
 
 if TYPE_CHECKING:
@@ -20,14 +20,20 @@ class Reach:
         tokens: the callers' tokens; if none of them may write, all writes are refused.
         bootstrap: the Kafka cluster, or the addresses of its brokers; `None`: no record is sent, and lag is
             unknown.
-        warehouse: the directory of the Delta tables, in which `{pipeline}` stands for the pipeline's name;
+        warehouse: the directory of the Delta tables or its URL, in which `{pipeline}` is the pipeline's name;
             `None`: dead letters are not shown.
+
+    Raises:
+        ConfigError: the warehouse is a URL, but not that of a directory in an object store.
     """
 
     tokens: tuple[Token, ...] = ()
     bootstrap: Kafka | None = None
-    warehouse: Path | None = None
+    warehouse: str | None = None
 
-    def warehouse_of(self, pipeline: str) -> Path | None:
+    def __post_init__(self) -> None:
+        self.warehouse_of("any")  # refuses a wrong URL at once
+
+    def warehouse_of(self, pipeline: str) -> Location | None:
         """Return the directory of a pipeline's Delta tables; `None` if it is not known."""
-        return None if self.warehouse is None else Path(str(self.warehouse).replace("{pipeline}", pipeline))
+        return None if self.warehouse is None else location(self.warehouse.replace("{pipeline}", pipeline))

@@ -14,14 +14,13 @@ STOP_SECONDS = 90.0  # as a job has; how soon a sidecar ends is a test of its ow
 
 SERVE = """
 import json, sys
-from pathlib import Path
 from endmark_ops.access import parse_tokens
 from endmark_ops.reach import Reach
 from endmark_ops.server import serve
 url, port, given = sys.argv[1:]
 given = json.loads(given)
 tokens = parse_tokens(given.get("tokens", ""), "here")
-reach = Reach(tokens, given.get("bootstrap"), Path(given["warehouse"]) if "warehouse" in given else None)
+reach = Reach(tokens, given.get("bootstrap"), given.get("warehouse"))
 ready = lambda url: print(url, flush=True)
 serve(url, int(port), stale_seconds=60, reach=reach, on_ready=ready)
 """

@@ -21,19 +21,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from endmark.embedded.broker import Broker
+    from endmark.storage import Location
     from endmark.verify.report import VerifyReport
 
 START_SECONDS = 300.0
 
 
 class Warehouse:
-    """Everything of one auction pipeline below one directory."""
+    """Everything of one auction pipeline below one directory, but for tables that lie in an object store."""
 
     def __init__(
-        self, directory: Path, broker: Broker, relation_url: str, feed: FeedOptions, pipeline: Path = AUCTION
+        self,
+        directory: Path,
+        broker: Broker,
+        relation_url: str,
+        feed: FeedOptions,
+        pipeline: Path = AUCTION,
+        tables: Location | None = None,
     ) -> None:
         self.pipeline = pipeline
         self.directory = directory
+        self.tables = directory / "warehouse" if tables is None else tables
         self.broker = broker
         self.relation_url = relation_url
         self.feed_options = feed
@@ -50,7 +58,7 @@ class Warehouse:
         arguments = [
             str(self.pipeline),
             f"--bootstrap={self.broker.bootstrap}",
-            f"--warehouse={self.directory / 'warehouse'}",
+            f"--warehouse={self.tables}",
             f"--checkpoint={self.directory / 'checkpoint'}",
             f"--ops-url={self.ops_url}",
             "--json",
@@ -65,7 +73,7 @@ class Warehouse:
         return {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "ENDMARK_BOOTSTRAP": self.broker.bootstrap,
-            "ENDMARK_WAREHOUSE": str(self.directory / "warehouse"),
+            "ENDMARK_WAREHOUSE": str(self.tables),
             "ENDMARK_CHECKPOINT": str(self.directory / "checkpoint"),
             "ENDMARK_OPS_URL": self.ops_url,
         }
@@ -86,7 +94,7 @@ class Warehouse:
 
     def verify(self) -> VerifyReport:
         spec = load(self.pipeline, {"ENDMARK_RELATION_URL": self.relation_url})
-        return verify(spec, self.broker.bootstrap, self.directory / "warehouse")
+        return verify(spec, self.broker.bootstrap, self.tables)
 
 
 class Running(Protocol):

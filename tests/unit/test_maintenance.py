@@ -52,15 +52,15 @@ def test_log_entries_below_an_old_checkpoint_are_expired(tmp_path: Path) -> None
 
     expired = expired_entries(log, before=5)
 
-    assert [entry.name.removeprefix(".").lstrip("0") for entry in expired] == [
+    assert [name.removeprefix(".").lstrip("0") for name in expired] == [
         ".json",
         "1.crc",
         "1.json",
         "2.json",
         "2.json.crc",
     ]
-    for entry in expired:
-        entry.unlink()
+    for name in expired:
+        (log / name).unlink()
     table = DeltaTable(str(tmp_path))
     assert sorted(table.to_pyarrow_table()["a"].to_pylist()) == list(range(9))
     assert table.transaction_version("job") == 8

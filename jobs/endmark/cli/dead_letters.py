@@ -26,6 +26,7 @@ from endmark.cli.options import (
 from endmark.control.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
 from endmark.errors import ConfigError
 from endmark.pipeline.file import load
+from endmark.storage import Location, location
 
 if TYPE_CHECKING:
     from endmark.control.database import OpsDatabase
@@ -165,9 +166,9 @@ def _counts(found: Chosen, sent: int | None) -> tuple[dict[str, Any], str]:
     return told, "; ".join([*parts, doing])
 
 
-def _table(pipeline: Path, warehouse: Path | None) -> Path:
+def _table(pipeline: Path, warehouse: str | None) -> Location:
     """Return the directory of the table of dead letters."""
-    given = warehouse or warehouse_of(load(pipeline).name, None)
+    given = location(warehouse) if warehouse else warehouse_of(load(pipeline).name, None)
     return given / "dead_letters"
 
 

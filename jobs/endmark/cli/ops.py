@@ -51,9 +51,9 @@ def ops(
     ] = None,
     kafka_file: KafkaFile = None,
     warehouse: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            help="Directory of the Delta tables; {pipeline} in it stands for a pipeline's name.",
+            help="Directory or s3:// URL of the Delta tables; {pipeline} in it is a pipeline's name.",
             envvar="ENDMARK_WAREHOUSE",
         ),
     ] = None,
@@ -86,7 +86,7 @@ def ops(
             typer.echo(f"{time.strftime('%H:%M:%S')} dashboard at {url}", err=True)
 
     if ops_url == OPS_URL:
-        warehouse = warehouse or warehouse_of("{pipeline}", None)
+        warehouse = warehouse or str(warehouse_of("{pipeline}", None))
     reach = Reach(tokens, _kafka(ops_url, kafka_file, bootstrap), warehouse)
     serve(ops_url, port, host=host, known_as=known_as or (), reach=reach, on_ready=ready)
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from endmark.storage import Location, location
+
 if TYPE_CHECKING:
     from endmark.kafka_cluster import Kafka
     from endmark.pipeline.kafka import Kafka as KafkaSection
@@ -38,9 +40,11 @@ KafkaFile = Annotated[
     ),
 ]
 Warehouse = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
-        help="Directory of the Delta tables.", envvar="ENDMARK_WAREHOUSE", show_default="var/NAME/warehouse"
+        help="Directory of the Delta tables, or its URL in an object store: s3://BUCKET/PATH.",
+        envvar="ENDMARK_WAREHOUSE",
+        show_default="var/NAME/warehouse",
     ),
 ]
 Checkpoint = Annotated[
@@ -65,9 +69,13 @@ def home_of(pipeline: str) -> Path:
     return HOME / pipeline
 
 
-def warehouse_of(pipeline: str, given: Path | None) -> Path:
-    """Return the directory of a pipeline's tables: the one that an option has given, or the default."""
-    return home_of(pipeline) / "warehouse" if given is None else given
+def warehouse_of(pipeline: str, given: str | None) -> Location:
+    """Return the directory of a pipeline's tables: the one that an option has given, or the default.
+
+    Raises:
+        ConfigError: the option is a URL, but not that of a directory in an object store.
+    """
+    return home_of(pipeline) / "warehouse" if given is None else location(given)
 
 
 def checkpoint_of(pipeline: str, given: Path | None) -> Path:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from endmark.errors import ConfigError
+from endmark.storage import delta_table, reaching
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from endmark.storage import Location
 
 _COLUMNS = 'topic, "partition", "offset", reason, error, value'
 
@@ -82,7 +83,7 @@ class Search:
 
 
 def dead_letters(
-    table: Path, search: Search, limit: int, after: Coordinates | None = None
+    table: Location, search: Search, limit: int, after: Coordinates | None = None
 ) -> list[DeadLetter]:
     """Return the newest dead letters that meet the conditions, greater offsets first.
 
@@ -109,7 +110,7 @@ def dead_letters(
     return _select(table, conditions, f'ORDER BY "offset" DESC, topic, "partition" LIMIT {limit}')
 
 
-def dead_letter(table: Path, at: Coordinates) -> DeadLetter:
+def dead_letter(table: Location, at: Coordinates) -> DeadLetter:
     """Return the dead letter at some coordinates.
 
     Raises:
@@ -121,15 +122,16 @@ def dead_letter(table: Path, at: Coordinates) -> DeadLetter:
     return found[0]
 
 
-def _select(table: Path, conditions: list[str], rest: str) -> list[DeadLetter]:
+def _select(table: Location, conditions: list[str], rest: str) -> list[DeadLetter]:
     # This import is heavy, and the sidecar starts without it.
-    from deltalake import DeltaTable, QueryBuilder
+    from deltalake import QueryBuilder
 
-    if not DeltaTable.is_deltatable(str(table)):
+    if (stored := delta_table(table)) is None:
         return []
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     query = f"SELECT {_COLUMNS} FROM letters {where} {rest}"  # noqa: S608  # values are quoted, the rest is ours
-    rows: Any = QueryBuilder().register("letters", DeltaTable(str(table))).execute(query).read_all()
+    with reaching(table):
+        rows: Any = QueryBuilder().register("letters", stored).execute(query).read_all()
     columns = [column.to_pylist() for column in rows.columns]
     return [DeadLetter(Coordinates(*row[:3]), *row[3:]) for row in zip(*columns, strict=True)]
 

@@ -14,13 +14,14 @@ from endmark.condition import Condition
 from endmark.control.dead_letters import Coordinates, DeadLetter
 from endmark.control.pulse import Sender
 from endmark.control.replays import ReplayedError, replay_by, replayed_places
+from endmark.storage import delta_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from endmark.control.database import OpsDatabase
     from endmark.kafka_cluster import Kafka
+    from endmark.storage import Location
 
 _COLUMNS = ("topic", "partition", "offset", "reason", "error", "value")
 
@@ -52,7 +53,7 @@ class Chosen:
 
 
 def choose(
-    ops: OpsDatabase, pipeline: str, table: Path, where: str, control_topic: str, limit: int
+    ops: OpsDatabase, pipeline: str, table: Location, where: str, control_topic: str, limit: int
 ) -> Chosen:
     """Find the dead letters that meet a condition and have not been replayed.
 
@@ -77,19 +78,18 @@ def choose(
 
 
 def _open(
-    found: Chosen, table: Path, where: str, done: set[tuple[str, int, int]], control_topic: str
+    found: Chosen, table: Location, where: str, done: set[tuple[str, int, int]], control_topic: str
 ) -> Iterator[DeadLetter]:
     """Yield the letters that may be sent, and count the others in `found`."""
-    # These imports are heavy, and other commands start without them.
+    # This import is heavy, and other commands start without it.
     import pyarrow as pa
-    from deltalake import DeltaTable
 
     kinds = (pa.string(), pa.int32(), pa.int64(), pa.string(), pa.string(), pa.binary())
     schema = pa.schema(list(zip(_COLUMNS, kinds, strict=True)))
     condition = Condition.of(where, schema, "--where")
-    if not DeltaTable.is_deltatable(str(table)):
+    if (delta := delta_table(table)) is None:
         return
-    for stored in DeltaTable(str(table)).to_pyarrow_dataset().to_batches(columns=list(_COLUMNS)):
+    for stored in delta.to_pyarrow_dataset().to_batches(columns=list(_COLUMNS)):
         batch = stored.cast(schema)
         answer = condition.ask(batch.select(list(condition.columns)))
         found.failed += len(answer.failed)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from endmark.pipeline import Pipeline
+    from endmark.storage import Location
 
 
 @contextmanager
@@ -141,7 +142,7 @@ def _is_pinned(path: tuple[str, ...], value: Any) -> bool:
     return bool(value and isinstance(value, dict)) or rule_of(path).change in PINNED
 
 
-def pin(checkpoint: Path, settings: Mapping[str, Any], warehouse: Path) -> None:
+def pin(checkpoint: Path, settings: Mapping[str, Any], warehouse: Location) -> None:
     """Store the settings of a new checkpoint; refuse other settings for a checkpoint that exists.
 
     Tables may come and go. But the checkpoint keeps the settings of each table that it ever had. Columns may

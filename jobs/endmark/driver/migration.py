@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from deltalake import DeltaTable
 
 from endmark.driver import checkpoint as checkpoints
 from endmark.driver.optional_columns import optional_columns
 from endmark.errors import ConfigError
+from endmark.storage import delta_table, entries, move
 from endmark.verify.consume import Log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from endmark.kafka_cluster import Kafka
     from endmark.pipeline import Pipeline
+    from endmark.storage import Location
     from endmark.verify.consume import Range
 
 
@@ -104,7 +104,7 @@ class Migration:
     """
 
     checkpoint: Path
-    warehouse: Path
+    warehouse: Location
     aside: str
     batches: int
     changes: tuple[str, ...]
@@ -151,10 +151,11 @@ class Migration:
         goes on where it ended.
         """
         # Directories beside them could be on another file system, since each of them may be a volume.
-        tables, old = self.warehouse / self.aside, self.checkpoint / self.aside
-        tables.mkdir(parents=True, exist_ok=True)
+        old = self.checkpoint / self.aside
+        if isinstance(self.warehouse, Path):
+            (self.warehouse / self.aside).mkdir(parents=True, exist_ok=True)
         for table in self.tables:
-            (self.warehouse / table.name).rename(tables / table.name)
+            move(self.warehouse, table.name, f"{self.aside}/{table.name}")
         old.mkdir(exist_ok=True)
         # The app id goes last: without it a job would begin new tables at Spark's old offsets.
         for name in ("spark", "endmark"):
@@ -200,7 +201,7 @@ def plan(
     pipeline: Pipeline,
     checkpoint: Path,
     app_id: str,
-    warehouse: Path,
+    warehouse: Location,
     ranges: Mapping[str, Sequence[Range]],
     buckets: int | None = None,
 ) -> Migration:
@@ -274,23 +275,27 @@ def _replay(topic: str, ranges: Sequence[Range], began: Mapping[str, Mapping[str
     return TopicReplay(topic, sum(each.end - each.first for each in ranges), tuple(gaps))
 
 
-def _old_tables(pipeline: Pipeline, checkpoint: Path, warehouse: Path, aside: str) -> list[OldTable]:
+def _old_tables(pipeline: Pipeline, checkpoint: Path, warehouse: Location, aside: str) -> list[OldTable]:
     """Return the tables in their places. Others were removed, or moved by a migration that crashed."""
     stays, found = set(pipeline.directories.values()), []
     tables = checkpoints.known_tables(checkpoint)
     for name, known in sorted(tables.items()):
         path = warehouse / name
-        if not DeltaTable.is_deltatable(str(path)):
+        if (table := delta_table(path)) is None:
             continue
-        table = DeltaTable(str(path))
         if str(table.metadata().id) != known.id:
             raise ConfigError(
                 f"table {path} is not the one of checkpoint {checkpoint}, which was last at {known.path}; "
                 "name the right --warehouse"
             )
         found.append(OldTable(name, table.count(), name in stays))
-    if tables and not found and not (warehouse / aside).exists():
+    if tables and not found and not _is_there(warehouse / aside):
         raise ConfigError(
             f"warehouse {warehouse} has no table of checkpoint {checkpoint}; name the right --warehouse"
         )
     return found
+
+
+def _is_there(directory: Location) -> bool:
+    """Return whether a migration that crashed has begun to fill a directory."""
+    return directory.exists() if isinstance(directory, Path) else bool(entries(directory, below=True))

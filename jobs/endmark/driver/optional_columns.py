@@ -11,14 +11,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltalake import DeltaTable
-
 from endmark.driver.failure import unfinished_batch
 from endmark.pipeline.tables import RESERVED
+from endmark.storage import delta_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from endmark.storage import Location
 
 _DEAD_LETTERS = RESERVED[0]
 
@@ -44,7 +45,7 @@ class OptionalColumns:
 
 
 def optional_columns(
-    pinned: Mapping[str, Any], settings: Mapping[str, Any], checkpoint: Path, warehouse: Path
+    pinned: Mapping[str, Any], settings: Mapping[str, Any], checkpoint: Path, warehouse: Location
 ) -> OptionalColumns:
     """Find the columns that are optional in the present file alone.
 
@@ -84,7 +85,7 @@ def _refusal(
     declared: Mapping[str, Any],
     steps: Mapping[str, Any],
     checkpoint: Path,
-    warehouse: Path,
+    warehouse: Location,
 ) -> str | None:
     if declared["format"] != "json":
         return f"earlier rows in {declared['format']} could be others now"
@@ -97,10 +98,9 @@ def _refusal(
     return None
 
 
-def _lacking(topic: str, dead_letters: Path) -> int:
+def _lacking(topic: str, dead_letters: Location) -> int:
     """Return the number of dead letters that a missing value has made."""
-    if not DeltaTable.is_deltatable(str(dead_letters)):
+    if (table := delta_table(dead_letters)) is None:
         return 0
-    rows = DeltaTable(str(dead_letters)).to_pyarrow_dataset()
-    found = rows.to_table(columns=["topic", "reason"]).to_pylist()
+    found = table.to_pyarrow_dataset().to_table(columns=["topic", "reason"]).to_pylist()
     return sum(row == {"topic": topic, "reason": "missing_field"} for row in found)

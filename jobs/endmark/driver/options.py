@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from endmark.kafka_cluster import Kafka
+    from endmark.storage import Location
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class JobOptions:
     """
 
     bootstrap: Kafka
-    warehouse: Path
+    warehouse: Location
     checkpoint: Path
     ops_url: str
     master: str = "local[2]"

@@ -9,9 +9,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError
 
 from endmark.engine.delta_log import commit_files, data_files, replace_files
 from endmark.engine.upsert import upsert
+from endmark.storage import options, reaching
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +35,8 @@ class TableLog:
         self._table = table
         self._key = key
         self._app_id = app_id
-        self._delta = DeltaTable(str(table.path))
+        with reaching(table.path):
+            self._delta = DeltaTable(str(table.path), storage_options=options(table.path))
 
     def commit(
         self,
@@ -47,18 +50,37 @@ class TableLog:
             files: the entries of the files, as `write_files` returns them.
             batch_id: the number of the batch.
             deleted: the entries of files with the keys whose rows are removed.
+
+        Raises:
+            CommitFailedError: another commit conflicts with this one.
+            MissingPartError: the object store of the table is away, or refuses the commit.
         """
-        done = [Transaction(self._app_id, batch_id, time.time_ns() // 1_000_000)]
-        if self._key:
+        with reaching(self._table.path):
+            if self._key:
+                self._upsert(files, batch_id, deleted)
+            elif not self._has(batch_id):
+                self._append(files, batch_id)
 
-            def plan() -> tuple[Sequence[Mapping[str, Any]], Sequence[DataFile]] | None:
-                if self._has(batch_id):
-                    return None
-                return upsert(self._table, self._key, data_files(self._delta), files, deleted)
+    def _append(self, files: Sequence[Mapping[str, Any]], batch_id: int) -> None:
+        try:
+            commit_files(self._delta, files, transactions=self._done(batch_id))
+        except CommitFailedError:
+            # The answer of an object store may be lost. Then the commit is tried again, and meets itself.
+            if not self._has(batch_id):
+                raise
 
-            replace_files(self._delta, plan, data_change=True, transactions=done)
-        elif not self._has(batch_id):
-            commit_files(self._delta, files, transactions=done)
+    def _upsert(
+        self, files: Sequence[Mapping[str, Any]], batch_id: int, deleted: Sequence[Mapping[str, Any]]
+    ) -> None:
+        def plan() -> tuple[Sequence[Mapping[str, Any]], Sequence[DataFile]] | None:
+            if self._has(batch_id):
+                return None
+            return upsert(self._table, self._key, data_files(self._delta), files, deleted)
+
+        replace_files(self._delta, plan, data_change=True, transactions=self._done(batch_id))
+
+    def _done(self, batch_id: int) -> list[Transaction]:
+        return [Transaction(self._app_id, batch_id, time.time_ns() // 1_000_000)]
 
     def _has(self, batch_id: int) -> bool:
         self._delta.update_incremental()

@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from endmark.engine import channels
 from endmark.engine.delta_partitions import partitioned
 from endmark.errors import failing_at
 from endmark.profile import Profile
 from endmark.state import codec
+from endmark.storage import write_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from endmark.engine.delta_partitions import Values
+    from endmark.storage import Location
 
 _WAITING_BYTES = 64 << 20  # of a table's rows in a task, before they are written
 _ORDERED = (
@@ -57,7 +57,7 @@ class FileTable:
         partition_by: the columns that Delta partitions the table by.
     """
 
-    path: Path
+    path: Location
     schema: pa.Schema
     number: int | None = None
     partition_by: tuple[str, ...] = ()
@@ -131,12 +131,11 @@ def write_files(table: FileTable, rows: pa.Table) -> list[dict[str, Any]]:
     return [_write_file(table.path, values, rest) for values, rest in partitioned(rows, table.partition_by)]
 
 
-def _write_file(directory: Path, values: Values, rows: pa.Table) -> dict[str, Any]:
+def _write_file(directory: Location, values: Values, rows: pa.Table) -> dict[str, Any]:
     name = f"part-{uuid.uuid4()}.snappy.parquet"
-    pq.write_table(rows, directory / name, compression="snappy")
     return {
         "path": name,
-        "size": (directory / name).stat().st_size,
+        "size": write_parquet(directory, name, rows),
         "modified": time.time_ns() // 1_000_000,
         "partition": values,
         "stats": _stats(rows),

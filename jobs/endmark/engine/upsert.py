@@ -24,11 +24,11 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from endmark.engine.delta_files import write_files
 from endmark.engine.delta_log import DataFile
 from endmark.engine.delta_partitions import codes, with_values
+from endmark.storage import read_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -99,8 +99,7 @@ def upsert(
 def read_rows(table: FileTable, file: DataFile, columns: Sequence[str]) -> pa.Table:
     """Read some columns of a data file; those of its partition may be among them."""
     stored = [column for column in columns if column not in file.partition]
-    # Without `partitioning`, a directory such as `final=false` would be a column.
-    rows = pq.read_table(table.path / unquote(file.path), columns=stored, partitioning=None)
+    rows = read_parquet(table.path, unquote(file.path), stored)
     return with_values(rows, file.partition, pa.schema([table.schema.field(column) for column in columns]))
 
 

@@ -10,6 +10,7 @@ import errno
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
@@ -21,15 +22,16 @@ from endmark.engine.delta_files import FileTable
 from endmark.engine.streams import arrow_schema, ddl
 from endmark.errors import ConfigError
 from endmark.pipeline.tables import deleted_role, is_latest_role, step_of
+from endmark.storage import delta_table, options, reaching
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from pyspark.sql import DataFrame
 
     from endmark.driver.checkpoint import KnownTable
     from endmark.pipeline import Pipeline
+    from endmark.storage import Location
 
 # Delta reads at most this many commits behind a checkpoint of the log. A checkpoint costs a second, and the
 # default is one for every tenth commit.
@@ -43,7 +45,7 @@ class Table(Protocol):
     """A Delta table by its path, its columns, and those that it is partitioned by."""
 
     @property
-    def path(self) -> Path: ...
+    def path(self) -> Location: ...
 
     @property
     def schema(self) -> pa.Schema: ...
@@ -66,7 +68,7 @@ class Target:
     """
 
     channel: str
-    path: Path
+    path: Location
     schema: pa.Schema
     numbered: bool = False
     partition_by: tuple[str, ...] = ()
@@ -110,7 +112,7 @@ class Target:
         return {} if channel is None else {channel: FileTable(self.path, self.deleted_schema)}
 
 
-def targets(pipeline: Pipeline, warehouse: Path) -> list[Target]:
+def targets(pipeline: Pipeline, warehouse: Location) -> list[Target]:
     """Return the tables of a pipeline: those of its steps, and those of records that made no result."""
     tables = pipeline.laid_out
     paths = {role: warehouse / directory for role, directory in pipeline.directories.items()}
@@ -154,7 +156,7 @@ def prepare(tables: Mapping[str, Table], app_id: str, checkpoint: Path, batch: i
     """
     owner = f"written by {app_id}"
     known = checkpoints.known_tables(checkpoint)
-    found = {name: _found(table) for name, table in tables.items()}
+    found = {name: delta_table(table.path) for name, table in tables.items()}
     for name, table in tables.items():
         _require_own(table.path, found[name], owner, known.get(name), checkpoint)
         _require_whole(table.path, known.get(name), batch)
@@ -169,21 +171,20 @@ def prepare(tables: Mapping[str, Table], app_id: str, checkpoint: Path, batch: i
         checkpoints.know_tables(checkpoint, known | ids)
 
 
-def _found(table: Table) -> DeltaTable | None:
-    return DeltaTable(str(table.path)) if DeltaTable.is_deltatable(str(table.path)) else None
-
-
 def _created(table: Table, description: str) -> DeltaTable:
-    table.path.mkdir(parents=True, exist_ok=True)
+    if isinstance(table.path, Path):
+        table.path.mkdir(parents=True, exist_ok=True)
     configuration = {"delta.checkpointInterval": _CHECKPOINT_INTERVAL}
     try:
-        return DeltaTable.create(
-            str(table.path),
-            table.schema,
-            partition_by=list(table.partition_by),
-            description=description,
-            configuration=configuration,
-        )
+        with reaching(table.path):
+            return DeltaTable.create(
+                str(table.path),
+                table.schema,
+                partition_by=list(table.partition_by),
+                description=description,
+                configuration=configuration,
+                storage_options=options(table.path),
+            )
     except OSError as error:  # delta-rs writes its errors in colours and over several lines
         cause = " ".join(re.sub(r"\x1b\[\d*m|↳", "", str(error)).split())
         if cause.endswith(f"(os error {errno.ENOSPC})"):
@@ -194,7 +195,7 @@ def _created(table: Table, description: str) -> DeltaTable:
 
 
 def _require_own(
-    path: Path, delta: DeltaTable | None, owner: str, known: KnownTable | None, checkpoint: Path
+    path: Location, delta: DeltaTable | None, owner: str, known: KnownTable | None, checkpoint: Path
 ) -> None:
     found = None if delta is None else str(delta.metadata().id)
     if known is not None and found != known.id:
@@ -211,7 +212,7 @@ def _require_own(
         )
 
 
-def _require_whole(path: Path, known: KnownTable | None, batch: int) -> None:
+def _require_whole(path: Location, known: KnownTable | None, batch: int) -> None:
     if known is not None and known.stopped is not None and known.stopped < batch:
         raise ConfigError(
             f"table {path} was taken out of the pipeline file and lacks the rows since batch "

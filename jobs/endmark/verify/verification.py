@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from endmark.pipeline import Pipeline
+from endmark.storage import Location
 from endmark.verify.classify import classify
 from endmark.verify.compare import check_conservation, compare_tables, count_topics
 from endmark.verify.consume import Log, Range
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def verify(
     pipeline: Pipeline,
     bootstrap: Kafka,
-    warehouse: Path,
+    warehouse: Location,
     until: Mapping[str, Mapping[int, int]] | None = None,
 ) -> VerifyReport:
     """Recompute everything from Kafka and R, and compare it with the Delta tables.
@@ -58,7 +58,7 @@ def verify(
 
 
 def verify_records(
-    pipeline: Pipeline, ranges: Sequence[Range], batches: Iterable[pa.RecordBatch], warehouse: Path
+    pipeline: Pipeline, ranges: Sequence[Range], batches: Iterable[pa.RecordBatch], warehouse: Location
 ) -> VerifyReport:
     """Recompute everything from given records and R, and compare it with the Delta tables.
 

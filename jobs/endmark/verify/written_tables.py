@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from deltalake import DeltaTable
 from deltalake.schema import ArrayType, DataType
 
 from endmark.pipeline import Pipeline
+from endmark.storage import Location, delta_table, reaching
 from endmark.types import ColumnType
 from endmark.verify.session import Session, name, names
 
@@ -27,7 +26,7 @@ SET record = CASE WHEN json_valid(record) THEN json(record)::VARCHAR ELSE record
 """
 
 
-def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[str, str | None]:
+def load_tables(session: Session, pipeline: Pipeline, warehouse: Location) -> dict[str, str | None]:
     """Load each Delta table into `actual_<table>`, such as `actual_results`.
 
     A table that does not exist has no rows. `results`, `groups`, `running` and those of further steps are
@@ -56,15 +55,13 @@ def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[s
     }
 
 
-def first_batches(pipeline: Pipeline, warehouse: Path) -> dict[str, int]:
+def first_batches(pipeline: Pipeline, warehouse: Location) -> dict[str, int]:
     """Return the first batch of each table that is younger than its checkpoint, by the kind of its rows."""
     found = {}
     for role, directory in pipeline.directories.items():
-        path = str(warehouse / directory)
-        if DeltaTable.is_deltatable(path):
-            description = DeltaTable(path).metadata().description or ""
-            if since := _SINCE.search(description):
-                found[role] = int(since[1])
+        delta = delta_table(warehouse / directory)
+        if delta is not None and (since := _SINCE.search(delta.metadata().description or "")):
+            found[role] = int(since[1])
     return found
 
 
@@ -73,21 +70,21 @@ def spell_records(session: Session) -> None:
     session.run(_SPELL)
 
 
-def _load(session: Session, table: str, path: Path, columns: dict[str, str]) -> str | None:
+def _load(session: Session, table: str, path: Location, columns: dict[str, str]) -> str | None:
     defined = ", ".join(f"{name(column)} {_duckdb(kind)}" for column, kind in columns.items())
     session.run("CREATE TABLE $table ($defined)", table=name(table), defined=defined)
-    if not DeltaTable.is_deltatable(str(path)):
+    if (delta := delta_table(path)) is None:
         return None
-    delta = DeltaTable(str(path))
     found = {field.name: _type_name(field.type) for field in delta.schema().fields}
     if list(found.items()) != list(columns.items()):
         return f"has the columns {_listed(found)}, but should have {_listed(columns)}"
-    session.run_on(
-        delta.to_pyarrow_dataset(),
-        "INSERT INTO $table SELECT $columns FROM arriving",
-        table=name(table),
-        columns=names(list(columns)),
-    )
+    with reaching(path):
+        session.run_on(
+            delta.to_pyarrow_dataset(),
+            "INSERT INTO $table SELECT $columns FROM arriving",
+            table=name(table),
+            columns=names(list(columns)),
+        )
     return None
 
 

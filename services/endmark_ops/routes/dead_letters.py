@@ -1,7 +1,6 @@
 """The routes that search dead letters, show a dead letter, and replay it."""
 
 import base64
-from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
@@ -9,6 +8,7 @@ from fastapi import APIRouter, Depends, Query
 from endmark.control.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
 from endmark.control.replays import Replay, ReplayedError
 from endmark.errors import ConfigError
+from endmark.storage import Location
 from endmark_ops.models import DeadLetterInfo, DeadLetters, Replayed, ReplayLetter
 from endmark_ops.routes.dependencies import (
     OF_PIPELINE,
@@ -26,7 +26,7 @@ router = APIRouter(prefix=f"{OF_PIPELINE}/dead-letters", tags=["dead letters"])
 _LISTED_BYTES = 2_000  # the most bytes of a value in a list; of a text, the most characters
 
 
-def _table(warehouse: Warehouse) -> Path:
+def _table(warehouse: Warehouse) -> Location:
     return warehouse / "dead_letters"
 
 
@@ -37,7 +37,7 @@ def _place(text: str) -> Coordinates:
         raise Refusal(400, str(error)) from error
 
 
-Table = Annotated[Path, Depends(_table)]
+Table = Annotated[Location, Depends(_table)]
 Topic = Annotated[str | None, Query(min_length=1, max_length=200, description="only records of this topic")]
 Reason = Annotated[str | None, Query(min_length=1, max_length=200, description="only those with this reason")]
 Text = Annotated[
@@ -97,7 +97,7 @@ def replay_letter(
         raise Refusal(409, str(error)) from error
 
 
-def _letter(table: Path, at: str) -> DeadLetter:
+def _letter(table: Location, at: str) -> DeadLetter:
     place = _place(at)
     try:
         return dead_letter(table, place)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, cast
 
 from fastapi import Depends, Request
@@ -12,6 +11,7 @@ from fastapi import Path as InPath
 
 from endmark.control.description import Description
 from endmark.kafka_cluster import Kafka
+from endmark.storage import Location
 from endmark_ops.access import CALLER, VISIBLE
 from endmark_ops.feed import Feed, Feeds, FullError
 from endmark_ops.models import Problem
@@ -97,7 +97,7 @@ def _broker(request: Request) -> Kafka:
     return bootstrap
 
 
-def _warehouse(request: Request, source: Source) -> Path:
+def _warehouse(request: Request, source: Source) -> Location:
     if (warehouse := _reach(request).warehouse_of(source.pipeline)) is None:
         raise Refusal(409, "the sidecar knows no tables; start it with --warehouse")
     return warehouse
@@ -116,6 +116,6 @@ AllSources = Annotated[Sources, Depends(_sources)]
 StaleSeconds = Annotated[float, Depends(_stale_seconds)]
 Caller = Annotated[Who, Depends(_caller)]
 Broker = Annotated[Kafka, Depends(_broker)]
-Warehouse = Annotated[Path, Depends(_warehouse)]
+Warehouse = Annotated[Location, Depends(_warehouse)]
 Listening = Annotated[Feed, Depends(_place)]
 Described = Annotated[Description, Depends(_described)]

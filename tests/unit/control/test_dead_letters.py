@@ -126,7 +126,7 @@ def test_a_letter_is_replayed_once_to_its_partition(ops: OpsDatabase, broker: Br
     described = describe(make_pipeline())
     described.topics["bids"] = "replayed"
     ops.describe("small", described.model_dump())
-    app = create_app(str(ops.engine.url), reach=Reach(WRITE_ONLY, broker.bootstrap, tmp_path))
+    app = create_app(str(ops.engine.url), reach=Reach(WRITE_ONLY, broker.bootstrap, str(tmp_path)))
     api = OpsClient(app, headers=bearer(WRITER))
     mended = {"at": "replayed/1/0", "text": '{"a": 1}', "by": "Zoë"}
     before = api.get(f"{API}/dead-letters").json()["letters"]
@@ -152,7 +152,7 @@ def test_letters_over_http(ops: OpsDatabase, table: Path) -> None:
     """Long values are cut in lists alone, and what is no text comes as base64."""
     write_letters(table, [("bids", 0, 99, "not_json", "long", b"x" * 5000)])
     ops.describe("small", describe(make_pipeline()).model_dump())
-    api = OpsClient(create_app(str(ops.engine.url), reach=Reach(warehouse=table.parent)))
+    api = OpsClient(create_app(str(ops.engine.url), reach=Reach(warehouse=str(table.parent))))
     first = api.get(f"{API}/dead-letters", params={"limit": 3, "topic": "bids"}).json()
     rest = api.get(f"{API}/dead-letters", params={"topic": "bids", "after": first["after"]}).json()
 
@@ -182,7 +182,7 @@ def test_a_replay_that_cannot_be_is_refused_with_why(
     described = describe(make_pipeline())
     described.topics["bids"] = "bids"
     ops.describe("small", described.model_dump())
-    reach = Reach(WRITE_ONLY, NOBODY, table.parent)
+    reach = Reach(WRITE_ONLY, NOBODY, str(table.parent))
     api = OpsClient(create_app(str(ops.engine.url), reach=reach), headers=bearer(WRITER))
     answer = api.post(f"{API}/dead-letters/replay", json=body)
 

@@ -243,7 +243,7 @@ def test_tokens_that_are_none_are_refused_without_being_told(
 def test_no_request_makes_the_sidecar_fail(tmp_path: Path, broker: Broker) -> None:
     """Random requests of every shape that the document allows, and some that it does not."""
     # Schemathesis asks by this name.
-    with_job = app(tmp_path, Reach(WRITE_ONLY, broker.bootstrap, tmp_path), ["testserver"])
+    with_job = app(tmp_path, Reach(WRITE_ONLY, broker.bootstrap, str(tmp_path)), ["testserver"])
     database = OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")
     database.describe(PIPELINE, describe(make_pipeline()).model_dump())
     Job(database).commit()

@@ -13,6 +13,7 @@ from prometheus_client import parser
 
 from endmark.control.database import OpsDatabase
 from endmark.control.tables import batches
+from endmark.errors import ConfigError
 from endmark.metrics import Samples
 from endmark_ops.app import create_app
 from endmark_ops.durations import BOUNDS
@@ -130,10 +131,13 @@ def test_all_are_ready_when_each_is(database: OpsDatabase, client: OpsClient) ->
 
 
 def test_each_pipeline_has_its_own_tables() -> None:
-    reach = Reach(warehouse=Path("/data/{pipeline}/tables"))
+    reach = Reach(warehouse="/data/{pipeline}/tables")
     assert reach.warehouse_of("orders") == Path("/data/orders/tables")
-    assert Reach(warehouse=Path("/data")).warehouse_of("orders") == Path("/data")
+    assert Reach(warehouse="/data").warehouse_of("orders") == Path("/data")
     assert Reach().warehouse_of("orders") is None
+    assert str(Reach(warehouse="s3://shop/{pipeline}").warehouse_of("orders")) == "s3://shop/orders"
+    with pytest.raises(ConfigError, match="the URL has no bucket"):
+        Reach(warehouse="s3:///{pipeline}")
 
 
 def test_the_command_lists_all_pipelines(database: OpsDatabase) -> None:

@@ -1,0 +1,257 @@
+"""The directories of Delta tables: on a file system, or in an object store.
+
+delta-rs reads and commits tables in an object store. The files of tasks go through its client, too, so that
+the same credentials, settings and retries hold for both. A file system needs no client: its files are written
+and read in place.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+from urllib.parse import urlsplit
+
+from endmark.errors import ConfigError, MissingPartError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+    from deltalake import DeltaTable
+    from pyarrow.fs import FileSystem
+
+_SCHEMES = ("s3", "gs", "abfss")
+_OPTIONS = {
+    # The client would give up after 10 attempts, which takes 2 to 6 s, less than a store's restart.
+    "max_retries": "100",
+    "retry_timeout": "30s",
+    # With AWS_ENDPOINT_URL, delta-rs would know of no profile.
+    "AWS_FORCE_CREDENTIAL_LOAD": "true",
+}
+_BUFFER = 4 << 20  # bytes
+_COLOURS = re.compile(r"\x1b\[\d*m|↳")
+# What a text of the client says about the cause, and what we say about it. The first one that fits counts.
+CAUSES = (
+    ("NoSuchBucket", "its bucket is not there; make the bucket, or name another warehouse"),
+    (
+        "InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken|ExpiredToken",
+        "the store refuses the credentials ({}); mend AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    ),
+    (
+        "Missing AccessKeyId|Missing SecretAccessKey|while loading credentials|no credentials found",
+        "there are no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
+    ),
+    (
+        "AccessDenied|403 Forbidden",
+        "the credentials lack a right; allow them to list, get, put and delete objects there",
+    ),
+    (
+        "URL scheme is not allowed",
+        "AWS_ENDPOINT_URL has no TLS; name a URL with https, or set AWS_ALLOW_HTTP=true",
+    ),
+    (
+        "error sending request|operation timed out|dns error",
+        "the store does not answer; check AWS_ENDPOINT_URL and AWS_REGION, and try again when it is back",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class StoreUrl:
+    """The URL of a directory in an object store, such as `s3://bucket/tables`, without a slash at its end."""
+
+    url: str
+
+    def __str__(self) -> str:
+        return self.url
+
+    def __truediv__(self, name: str) -> StoreUrl:
+        return StoreUrl(f"{self.url}/{name}")
+
+    @property
+    def name(self) -> str:
+        """The last part of the URL."""
+        return self.url.rpartition("/")[2]
+
+    def resolve(self) -> Self:
+        """Return the URL itself, since it depends on no working directory."""
+        return self
+
+
+Location = Path | StoreUrl
+
+
+def location(text: str) -> Location:
+    """Return the directory that an option names: a URL of an object store, or else a path.
+
+    Raises:
+        ConfigError: the URL has another scheme, no bucket, or parts that the URL of a directory has not.
+    """
+    if "://" not in text:
+        return Path(text)
+    scheme = text.partition("://")[0]
+    if scheme not in _SCHEMES:
+        known = ", ".join(f"{each}://" for each in _SCHEMES)
+        raise ConfigError(f"warehouse {scheme}://…: tables lie in a path or behind one of {known}")
+    parts = urlsplit(text)
+    if parts.password is not None or parts.query or parts.fragment or (scheme == "s3" and parts.username):
+        raise ConfigError(
+            f"warehouse {scheme}://…: the URL has more than a bucket and a path; give credentials by the "
+            "environment or a profile"
+        )
+    if not parts.netloc:
+        raise ConfigError(f"warehouse {text}: the URL has no bucket; write {scheme}://BUCKET/PATH")
+    return StoreUrl(text.rstrip("/"))
+
+
+@contextmanager
+def reaching(where: Location) -> Iterator[None]:
+    """Turn errors of an object store's client into one that says what to do. Errors of paths stay the same.
+
+    Raises:
+        MissingPartError: the store is away or refuses what the body does.
+    """
+    if isinstance(where, Path):
+        yield
+        return
+    from deltalake.exceptions import DeltaError
+
+    try:
+        yield
+    except (OSError, DeltaError) as error:
+        text = " ".join(_COLOURS.sub("", str(error)).split())
+        for pattern, cause in CAUSES:
+            if found := re.search(pattern, text):
+                raise MissingPartError(f"{where}: {cause.format(found[0])}") from error
+        if isinstance(error, DeltaError):
+            raise
+        raise MissingPartError(f"{where}: {text}") from error
+
+
+def delta_table(directory: Location) -> DeltaTable | None:
+    """Return the newest version of a table; `None` if there is none in the directory.
+
+    Raises:
+        MissingPartError: the object store cannot be read.
+    """
+    # This import is heavy, and the sidecar starts without it.
+    from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
+
+    if isinstance(directory, Path):
+        return DeltaTable(str(directory)) if DeltaTable.is_deltatable(str(directory)) else None
+    # `is_deltatable` would stop all threads of Python while it waits for the store.
+    with reaching(directory):
+        try:
+            return DeltaTable(str(directory), storage_options=options(directory))
+        except TableNotFoundError:
+            return None
+
+
+def options(directory: Location) -> dict[str, str] | None:
+    """Return the settings for delta-rs beside those of the environment; `None` for a path."""
+    return None if isinstance(directory, Path) else _OPTIONS
+
+
+def write_parquet(directory: Location, name: str, rows: pa.Table) -> int:
+    """Write a file of rows; return its size in bytes.
+
+    In an object store the file appears at once and whole, or not at all.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if isinstance(directory, Path):
+        pq.write_table(rows, directory / name, compression="snappy")
+        return (directory / name).stat().st_size
+    packed = pa.BufferOutputStream()
+    pq.write_table(rows, packed, compression="snappy")
+    content = packed.getvalue()
+    with reaching(directory), _files(directory).open_output_stream(name, buffer_size=_BUFFER) as file:
+        # The client takes no `Buffer`, only the bytes that pyarrow's own buffer is flushed to.
+        for start in range(0, content.size, _BUFFER // 2):
+            file.write(content[start : start + _BUFFER // 2])
+    return int(content.size)
+
+
+def read_parquet(directory: Location, name: str, columns: Sequence[str]) -> pa.Table:
+    """Read some columns of a file."""
+    import pyarrow.parquet as pq
+
+    if isinstance(directory, Path):
+        # Without `partitioning`, a directory such as `final=false` would be a column.
+        return pq.read_table(directory / name, columns=list(columns), partitioning=None)
+    with reaching(directory), _files(directory).open_input_file(name) as file:
+        return pq.ParquetFile(file, pre_buffer=True).read(columns=list(columns))
+
+
+def entries(directory: Location, *, below: bool = False) -> dict[str, float]:
+    """Return the files of a directory by their paths in it, with the Unix times of their last change.
+
+    Args:
+        directory: the directory; one that does not exist has no files.
+        below: whether files of directories below it are among them.
+    """
+    if isinstance(directory, Path):
+        found = directory.rglob("*") if below else directory.glob("*")
+        files = (file for file in found if file.is_file())
+        return {str(file.relative_to(directory)): file.stat().st_mtime for file in files}
+    from pyarrow.fs import FileSelector, FileType
+
+    with reaching(directory):
+        listed = _files(directory).get_file_info(FileSelector("", allow_not_found=True, recursive=below))
+    return {each.path: each.mtime.timestamp() for each in listed if each.type == FileType.File}
+
+
+def move(directory: Location, name: str, target: str) -> None:
+    """Move a table to another place in a directory.
+
+    A path is renamed. An object store can only copy an object and then remove it. So the files of the table
+    are moved one by one. Its log follows, newest version first and checkpoints last: what a crash leaves can
+    still be opened as a table, and moving it again moves the rest.
+
+    Args:
+        directory: the directory of the table's directory.
+        name: the name of the table's directory.
+        target: its path afterwards, relative to `directory`.
+    """
+    if isinstance(directory, Path):
+        (directory / name).rename(directory / target)
+        return
+    files = entries(directory / name, below=True)
+    log = sorted((file for file in files if file.startswith("_delta_log/")), reverse=True)
+    log.sort(key=lambda file: "checkpoint" in file)
+    with reaching(directory):
+        for file in [*(files.keys() - set(log)), *log]:
+            _files(directory).move(f"{name}/{file}", f"{target}/{file}")
+
+
+def read_text(directory: Location, name: str) -> str:
+    """Return a file of UTF-8."""
+    if isinstance(directory, Path):
+        return (directory / name).read_text()
+    with reaching(directory), _files(directory).open_input_file(name) as file:
+        return bytes(file.read()).decode()
+
+
+def remove(directory: Location, names: Iterable[str]) -> None:
+    """Remove files. A file that is gone already is no error."""
+    for name in names:
+        if isinstance(directory, Path):
+            (directory / name).unlink(missing_ok=True)
+        else:
+            with reaching(directory), suppress(FileNotFoundError):
+                _files(directory).delete_file(name)
+
+
+@lru_cache
+def _files(url: StoreUrl) -> FileSystem:
+    """Return the client of a directory in an object store. It keeps its connections."""
+    from deltalake.fs import DeltaStorageHandler
+    from pyarrow.fs import PyFileSystem
+
+    return PyFileSystem(DeltaStorageHandler(str(url), _OPTIONS))
