@@ -97,10 +97,16 @@ def upsert(
 
 
 def read_rows(table: FileTable, file: DataFile, columns: Sequence[str]) -> pa.Table:
-    """Read some columns of a data file; those of its partition may be among them."""
-    stored = [column for column in columns if column not in file.partition]
-    # Without `partitioning`, a directory such as `final=false` would be a column.
-    rows = pq.read_table(table.path / unquote(file.path), columns=stored, partitioning=None)
+    """Read some columns of a data file; those of its partition may be among them.
+
+    A column that is younger than the file is null in its rows.
+    """
+    stored = pa.schema([table.schema.field(column) for column in columns if column not in file.partition])
+    # With its schema, a dataset of one file has nulls for columns that the file lacks. Without
+    # `partitioning`, a directory such as `final=false` would be a column.
+    rows = pq.read_table(
+        table.path / unquote(file.path), columns=stored.names, partitioning=None, schema=stored
+    )
     return with_values(rows, file.partition, pa.schema([table.schema.field(column) for column in columns]))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from endmark.pipeline import Pipeline
+from endmark.verify.added_columns import NOTHING_ADDED, AddedColumns
 from endmark.verify.classify import classify
 from endmark.verify.compare import check_conservation, compare_tables, count_topics
 from endmark.verify.consume import Log, Range
@@ -29,7 +30,11 @@ from endmark.verify.written_tables import first_batches, load_tables, spell_reco
 
 
 def verify(
-    pipeline: Pipeline, bootstrap: str, warehouse: Path, until: Mapping[str, Mapping[int, int]] | None = None
+    pipeline: Pipeline,
+    bootstrap: str,
+    warehouse: Path,
+    until: Mapping[str, Mapping[int, int]] | None = None,
+    added: AddedColumns = NOTHING_ADDED,
 ) -> VerifyReport:
     """Recompute everything from Kafka and R, and compare it with the Delta tables.
 
@@ -39,6 +44,7 @@ def verify(
         warehouse: the directory of the Delta tables.
         until: by topic and partition, the first offset that does not count. Partitions that are not named are
             read to their end; `None` names none.
+        added: the columns that are younger than the checkpoint of the tables.
 
     Raises:
         MissingPartError: the broker or the relation cannot be read.
@@ -47,11 +53,15 @@ def verify(
     topics = [stream.topic for stream in pipeline.streams.values()]
     # There is no control topic if no job was ever started.
     with Log(bootstrap, topics, until, maybe=[pipeline.control_topic]) as log:
-        return verify_records(pipeline, log.ranges, log.batches(), warehouse)
+        return verify_records(pipeline, log.ranges, log.batches(), warehouse, added)
 
 
 def verify_records(
-    pipeline: Pipeline, ranges: Sequence[Range], batches: Iterable[pa.RecordBatch], warehouse: Path
+    pipeline: Pipeline,
+    ranges: Sequence[Range],
+    batches: Iterable[pa.RecordBatch],
+    warehouse: Path,
+    added: AddedColumns = NOTHING_ADDED,
 ) -> VerifyReport:
     """Recompute everything from given records and R, and compare it with the Delta tables.
 
@@ -60,6 +70,7 @@ def verify_records(
         ranges: the offsets of the records, all of which are in `batches`.
         batches: the records, with the columns of `consume.SCHEMA`.
         warehouse: the directory of the Delta tables.
+        added: the columns that are younger than the checkpoint of the tables.
 
     Raises:
         MissingPartError: the relation cannot be read.
@@ -68,9 +79,9 @@ def verify_records(
     started = time.perf_counter()
     with Session() as session:
         load_records(session, ranges, batches)
-        classify(session, pipeline)
+        classify(session, pipeline, added)
         classify_control(session, pipeline)
-        name_reasons(session, pipeline)
+        name_reasons(session, pipeline, added)
         load_relations(session, pipeline)
         problems = load_tables(session, pipeline, warehouse)
         note_idle_violations(session)
@@ -79,7 +90,7 @@ def verify_records(
         expect_groups(session, pipeline)
         expect_rollup(session, pipeline)
         keep_latest(session, pipeline)
-        spell_records(session)
+        spell_records(session, pipeline, added)
         spell_partitions(session, pipeline)
         return VerifyReport(
             pipeline=pipeline.name,
