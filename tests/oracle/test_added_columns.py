@@ -60,7 +60,7 @@ def test_columns_are_added_between_two_batches(data: st.DataObject, union: bool)
     records = data.draw(graph_records(changed, partitions))
     cuts = data.draw(st.sets(st.integers(1, len(records)), min_size=1, max_size=6))
     number = data.draw(st.integers(1, len(cuts)))
-    sizes = {"buckets": data.draw(BUCKETS), "group_buckets": data.draw(BUCKETS)}
+    sizes: dict[str, Any] = {"buckets": data.draw(BUCKETS), "group_buckets": data.draw(BUCKETS)}
     with data.draw(MERGING).limits():
         found = require_same(
             changed, records, cuts, partitions, before=(number, pipeline), full_batch=8, **sizes

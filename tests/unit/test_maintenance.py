@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Field, Transaction, write_deltalake
+from deltalake.schema import PrimitiveType
 
 from endmark.embedded.claim import claimed
 from endmark.engine.delta_files import FileTable, write_files
@@ -178,7 +179,7 @@ def test_files_of_fewer_columns_are_merged(tmp_path: Path) -> None:
         commit_files(
             table, write_files(FileTable(path, before), pa.Table.from_pylist([row], before)), transactions=[]
         )
-    table.alter.add_columns([Field("note", "string")])
+    table.alter.add_columns([Field("note", PrimitiveType("string"))])
     new = {"a": 2, "b": "new", "note": "x"}
     commit_files(table, write_files(FileTable(path, now), pa.Table.from_pylist([new], now)), transactions=[])
 

@@ -357,7 +357,8 @@ class GatedLookup:
     @property
     def _kept(self) -> list[str]:
         """The columns that rows without a match keep."""
-        return self._columns_without(self._spec.found).names
+        names: list[str] = self._columns_without(self._spec.found).names
+        return names
 
     def _columns_without(self, those: Sequence[str]) -> pa.Schema:
         """Return the columns of the lookup's rows that are not among some."""
