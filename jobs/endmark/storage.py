@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from endmark.errors import ConfigError, MissingPartError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
     from deltalake import DeltaTable
@@ -178,15 +178,17 @@ def write_parquet(directory: Location, name: str, rows: pa.Table) -> int:
     return int(content.size)
 
 
-def read_parquet(directory: Location, name: str, columns: Sequence[str]) -> pa.Table:
-    """Read some columns of a file."""
+def read_parquet(directory: Location, name: str, columns: pa.Schema) -> pa.Table:
+    """Read some columns of a file. A column that the file lacks is null."""
     import pyarrow.parquet as pq
 
+    # With its schema, a dataset of one file has nulls for columns that the file lacks. Without `partitioning`,
+    # a directory such as `final=false` would be a column.
+    read = partial(pq.read_table, columns=columns.names, partitioning=None, schema=columns)
     if isinstance(directory, Path):
-        # Without `partitioning`, a directory such as `final=false` would be a column.
-        return pq.read_table(directory / name, columns=list(columns), partitioning=None)
+        return read(directory / name)
     with reaching(directory), _files(directory).open_input_file(name) as file:
-        return pq.ParquetFile(file, pre_buffer=True).read(columns=list(columns))
+        return read(file, pre_buffer=True)
 
 
 def entries(directory: Location, *, below: bool = False) -> dict[str, float]:

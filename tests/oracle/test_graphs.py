@@ -6,6 +6,7 @@ A pipeline has one to five streams, row steps, lookups, a join and groups, as it
 from __future__ import annotations
 
 from contextlib import ExitStack
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -56,7 +57,7 @@ def require_any_same(data: st.DataObject, pipeline: Pipeline) -> None:
     if data.draw(st.integers(0, 2)) == 0:
         records = data.draw(with_turns(pipeline, records))
     cuts = data.draw(st.sets(st.integers(0, len(records)), max_size=6))
-    sizes = {"buckets": data.draw(BUCKETS), "group_buckets": data.draw(BUCKETS)}
+    sizes: dict[str, Any] = {"buckets": data.draw(BUCKETS), "group_buckets": data.draw(BUCKETS)}
     full_batch = data.draw(st.sampled_from([None, 1, 8]))
     with data.draw(MERGING).limits(), ExitStack() as limits:
         if forgets is not None:  # else the place of a promise may be forgotten with its key

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -32,7 +33,7 @@ tables:
   payments: {{from: payments}}
   groups: {{from: by_order}}
 """
-COLUMNS = re.compile(r"^    columns: .*$", re.MULTILINE)
+GROUPS = re.compile(r"^  by_order: .*$", re.MULTILINE)
 
 
 def payment(order: int, second: int, **more: str) -> dict[str, object]:
@@ -56,9 +57,10 @@ def publish(bootstrap: str, *records: dict[str, object]) -> None:
     producer.close()
 
 
-def test_columns_change(broker: Broker, jars: list[Path], tmp_path: Path) -> None:
-    """One becomes optional while an order is open. A job refuses a new one and says what to do. The plan is
-    the page's. The new tables have each record once, and the old ones are kept."""
+def test_columns_and_measures_change(broker: Broker, jars: list[Path], tmp_path: Path) -> None:
+    """A column becomes optional and one is added while orders are open. An earlier record with its name stays
+    a dead letter. A job refuses a new measure and says what to do. The plan is the page's. The new tables
+    have each record once, and the old ones are kept."""
     assert jars
     section = PAGE.read_text().split("## Begin a new checkpoint\n")[1].split("\n## ")[0]
     blocks = re.findall(r"^```(yaml|sh|text)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
@@ -83,12 +85,16 @@ def test_columns_change(broker: Broker, jars: list[Path], tmp_path: Path) -> Non
         return ended.stdout if code == 0 else ended.stderr
 
     shell("endmark run shop.yaml --available-now")
-    file.write_text(SHOP.replace("method: string", 'method: "string?"'))
-    publish(broker.bootstrap, payment(40, 51))
+    changed = SHOP.replace("method: string", 'note: "string?", method: "string?"')
+    file.write_text(changed)
+    publish(broker.bootstrap, payment(40, 51), payment(41, 52, note="new"))
     shell("endmark run shop.yaml --available-now && endmark verify shop.yaml")
-    file.write_text(COLUMNS.sub(line.rstrip("\n"), SHOP))
+    shell("endmark verify shop.yaml --checkpoint elsewhere", code=1)
+    notes = Counter(row["payments_note"] for row in rows(home / "warehouse" / "payments"))
+    assert notes == {None: 51, "new": 1}
+    file.write_text(GROUPS.sub(line.rstrip("\n"), changed))
     refused = shell("endmark run shop.yaml --available-now", code=2)
-    assert 'streams.payments.columns.note was left out, is "string?"; go back to them, or' in refused
+    assert "aggregate.measures.highest was left out, is" in refused
     assert "`endmark migrate FILE`" in refused
     with claimed(home / "checkpoint"):
         assert "is in use by another job" in shell(change, code=2)
@@ -102,13 +108,13 @@ def test_columns_change(broker: Broker, jars: list[Path], tmp_path: Path) -> Non
         {name: rows(directory / name) for name in ("payments", "groups", "dead_letters")}
         for directory in (aside, home / "warehouse")
     )
-    assert [(len(old[name]), len(new[name])) for name in old] == [(51, 52), (30, 30), (1, 0)]
-    assert {row["payments_note"] for row in new["payments"]} == {None, "thanks"}
+    assert [(len(old[name]), len(new[name])) for name in old] == [(52, 53), (30, 30), (1, 0)]
+    assert {row["payments_note"] for row in new["payments"]} == {None, "new", "thanks"}
 
     first = {TopicPartition(TOPIC, 0): 7}
     KafkaAdminClient(bootstrap_servers=broker.bootstrap).delete_records(first)
     lacking = (
-        f"{TOPIC}: 75 records; 7 before them are gone (partition 0 begins at offset 7, the job began at 0)"
+        f"{TOPIC}: 76 records; 7 before them are gone (partition 0 begins at offset 7, the job began at 0)"
     )
     assert f"  {lacking}\n" in shell(ask)
     assert f"the new tables would lack rows of {lacking}" in shell("endmark migrate shop.yaml --yes", code=2)

@@ -132,6 +132,14 @@ class BucketTasks:
         self.reports: list[dict[str, Any]] = []
         self.patterns: list[dict[str, Any]] = []
 
+    def go_on_from(self, earlier: BucketTasks) -> None:
+        """Take over the state of tasks whose pipeline had other columns."""
+        for stage, before in zip(self._stages, earlier._stages, strict=True):
+            stage.go_on_from(before)
+        for groups, had in zip(self._groups, earlier._groups, strict=True):
+            groups.go_on_from(had)
+        self._batches = earlier._batches
+
     def pack(self, records: list[Located]) -> list[dict[str, Any]]:
         """The packed rows that reach the buckets."""
         return [row for rows in self._ingest(iter([kafka_batch(records)])) for row in rows.to_pylist()]
@@ -184,6 +192,12 @@ class StageTasks:
         self._store = store
         self.tasks = {label: BucketTask(plan.bucket, store, None) for label in buckets.labels}
 
+    def go_on_from(self, earlier: StageTasks) -> None:
+        """Restore each bucket from the snapshot of an earlier plan."""
+        self._store = earlier._store
+        for label, task in earlier.tasks.items():
+            self.tasks[label] = BucketTask(self._plan.bucket, self._store, task.snapshot())
+
     def run(self, packed: list[Blob]) -> Iterator[Blob]:
         """Run one batch; yield what comes to the next stage, or to the sink."""
         for label, task in self.tasks.items():
@@ -214,6 +228,10 @@ class GroupTasks:
         self._onward = onward
         self._store = SegmentStore(MemoryBlobs(), directory)
         self._snapshots: dict[int, bytes | None] = dict.fromkeys(stage.buckets.labels)
+
+    def go_on_from(self, earlier: GroupTasks) -> None:
+        """Take over the snapshots of an earlier plan."""
+        self._store, self._snapshots = earlier._store, dict(earlier._snapshots)
 
     def run(self, packed: list[Blob]) -> Iterator[Blob]:
         """Run one batch; yield what comes to the next stage, or to the sink.

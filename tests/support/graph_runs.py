@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,9 @@ from unittest.mock import patch
 
 from endmark.engine.bucket import lookups
 from endmark.pipeline import Pipeline
+from endmark.verify.added_columns import NOTHING_ADDED, AddedColumns
 from support import kept_promises
-from support.bucket_tasks import BucketTasks, Tables, pauses, upserted
+from support.bucket_tasks import BucketTasks, Located, Tables, pauses, upserted
 from support.graph_world import with_published_rows
 from support.verify_others import OTHERS
 from support.verify_recompute import recomputed, require_within, sellers_of
@@ -27,6 +28,7 @@ def require_same(
     records: list[Record],
     cuts: Collection[int],
     partitions: Mapping[str, int],
+    before: tuple[int, Pipeline] | None = None,
     **sizes: Any,
 ) -> Tables:
     """Assert that all tables equal their recomputation, and return them.
@@ -38,15 +40,25 @@ def require_same(
         records: all records.
         cuts: the numbers of records behind which batches end.
         partitions: counted by topic.
+        before: a number of batches, and the pipeline that these have, whose streams have fewer columns;
+            `None`: all batches have one pipeline.
         sizes: further arguments of `BucketTasks`.
     """
     clock = count(0, STEP)
     located, places = locate(records), sorted(cuts)
     batches = [located[start:end] for start, end in zip([0, *places], [*places, len(located)], strict=True)]
+    added = NOTHING_ADDED
     with tempfile.TemporaryDirectory() as directory, patch.object(lookups, "_now", clock.__next__):
         sellers = sellers_of(pipeline)
         tasks = BucketTasks(pipeline, sellers, partitions, Path(directory), others=OTHERS, **sizes)
-        came = [*map(tasks.batch, batches), *pauses(tasks)]
+        came: list[Tables] = []
+        if before is not None:
+            number, earlier = before
+            former = BucketTasks(earlier, sellers, partitions, Path(directory), others=OTHERS, **sizes)
+            came = [former.batch(batch) for batch in batches[:number]]
+            tasks.go_on_from(former)
+            added = added_columns(pipeline, earlier, [one for batch in batches[:number] for one in batch])
+        came += [*map(tasks.batch, batches[len(came) :]), *pauses(tasks)]
         found = upserted(pipeline, came)
         if any(table.partition_by for table in pipeline.tables.values()):
             written = WrittenTables(pipeline, Path(directory))
@@ -56,6 +68,23 @@ def require_same(
     if pipeline.shows_results:
         assert list(kept_promises.broken_promises(pipeline, came)) == []
     pipeline = with_published_rows(pipeline)
-    with recomputed(pipeline, records, found, partitions) as session:
+    with recomputed(pipeline, records, found, partitions, added) as session:
         require_within(session, pipeline)
     return found
+
+
+def added_columns(pipeline: Pipeline, earlier: Pipeline, read: Sequence[Located]) -> AddedColumns:
+    """Return the columns that an earlier pipeline lacks; `read` are all records that it has read."""
+    ends: dict[str, dict[int, int]] = {}
+    for topic, partition, offset, *_ in read:
+        ends.setdefault(topic, {})[partition] = offset + 1
+    return AddedColumns(
+        {
+            name: {
+                column: ends.get(stream.topic, {})
+                for column in stream.columns
+                if column not in earlier.streams[name].columns
+            }
+            for name, stream in pipeline.streams.items()
+        }
+    )

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from endmark.pipeline import Pipeline
+from endmark.verify.added_columns import NOTHING_ADDED, AddedColumns
 from endmark.verify.classify import classify
 from endmark.verify.compare import check_conservation, compare_tables
 from endmark.verify.control import classify_control
@@ -73,14 +74,18 @@ def recomputed(
     records: list[Record],
     found: Mapping[str, list[dict[str, Any]]] | None = None,
     partitions: Mapping[str, int] = TWO_EACH,
+    added: AddedColumns = NOTHING_ADDED,
 ) -> Iterator[Session]:
-    """A session in which DuckDB has recomputed everything, given an engine's tables as rows by channel."""
+    """A session in which DuckDB has recomputed everything, given an engine's tables as rows by channel.
+
+    `added` are the columns that the engine did not have from the first record on.
+    """
     with Session() as session:
         session.run("SET threads = 1")  # a second one has no share in so few rows, but looks for it
         load_records(session, *to_kafka(records, partitions))
-        classify(session, pipeline)
+        classify(session, pipeline, added)
         classify_control(session, pipeline)
-        name_reasons(session, pipeline)
+        name_reasons(session, pipeline, added)
         for relation in pipeline.relations:
             held = OTHERS[relation] if relation in OTHERS else sellers_of(pipeline)
             _fill(session, pipeline, relation, held)
@@ -94,7 +99,7 @@ def recomputed(
         expect_groups(session, pipeline)
         expect_rollup(session, pipeline)
         keep_latest(session, pipeline)
-        spell_records(session)
+        spell_records(session, pipeline, added)
         spell_partitions(session, pipeline)
         yield session
 

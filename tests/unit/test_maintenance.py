@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Field, Transaction, write_deltalake
+from deltalake.schema import PrimitiveType
 
 from endmark.embedded.claim import claimed
+from endmark.engine.delta_files import FileTable, write_files
+from endmark.engine.delta_log import commit_files
 from endmark.errors import ConfigError, EndmarkError, MissingPartError
 from endmark.maintenance import expired_entries, maintain, merge_final, put_together
 from endmark.pipeline.file import load
@@ -164,3 +167,23 @@ def test_rows_are_clustered(tmp_path: Path) -> None:
 
     found = DeltaTable(str(tmp_path)).to_pyarrow_table()
     assert found["a"].to_pylist() == [*range(4000)]
+
+
+def test_files_of_fewer_columns_are_merged(tmp_path: Path) -> None:
+    """The rows of older files stay null in a column that the table got later."""
+    path, before = tmp_path / "results", pa.schema([("a", pa.int64()), ("b", pa.string())])
+    now = pa.schema([("note", pa.string()), *before])
+    table = DeltaTable.create(str(path), before)
+    rows = [{"a": number, "b": "old"} for number in range(2)]
+    for row in rows:
+        commit_files(
+            table, write_files(FileTable(path, before), pa.Table.from_pylist([row], before)), transactions=[]
+        )
+    table.alter.add_columns([Field("note", PrimitiveType("string"))])
+    new = {"a": 2, "b": "new", "note": "x"}
+    commit_files(table, write_files(FileTable(path, now), pa.Table.from_pylist([new], now)), transactions=[])
+
+    assert put_together(DeltaTable(path), path) == 3
+
+    found = sorted(DeltaTable(path).to_pyarrow_table().to_pylist(), key=lambda row: row["a"])
+    assert found == [*({**row, "note": None} for row in rows), new]

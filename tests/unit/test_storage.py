@@ -92,7 +92,7 @@ def test_files_of_a_directory(tmp_path: Path) -> None:
     (table / "_delta_log" / "0.json").write_text("å")
 
     assert size == (table / "part-1.parquet").stat().st_size
-    assert read_parquet(table, "part-1.parquet", ["b"]) == ROWS.select(["b"])
+    assert read_parquet(table, "part-1.parquet", pa.schema([("b", pa.string())])) == ROWS.select(["b"])
     assert read_text(table / "_delta_log", "0.json") == "å"
     assert entries(table).keys() == {"part-1.parquet"}
     assert entries(table, below=True).keys() == {"part-1.parquet", "_delta_log/0.json"}

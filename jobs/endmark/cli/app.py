@@ -346,6 +346,7 @@ def verify(
     pipeline: PipelineOrExample = AUCTION,
     bootstrap: Bootstrap = None,
     warehouse: Warehouse = None,
+    checkpoint: Checkpoint = None,
     until_read: Annotated[
         bool, typer.Option(help="Leave out records that the stopped job has not read, by its ops database.")
     ] = False,
@@ -355,16 +356,21 @@ def verify(
 ) -> None:
     """Recompute everything from Kafka and the relation and compare it with the Delta tables.
 
-    The job must be stopped or idle.
+    The job must be stopped or idle. Its checkpoint has the first offsets with columns that were added later.
     """
     from endmark.control.database import offsets_read
+    from endmark.driver.checkpoint import first_offsets
+    from endmark.verify.added_columns import AddedColumns
     from endmark.verify.report import render
     from endmark.verify.verification import verify as recompute
 
     spec = load(pipeline, assignments=assignments or ())
     until = offsets_read(ops_url, spec.name) if until_read else None
-    kafka = kafka_of(spec.kafka, bootstrap)
-    report = recompute(spec, kafka, warehouse_of(spec.name, warehouse), until)
+    kafka, added = (
+        kafka_of(spec.kafka, bootstrap),
+        AddedColumns(first_offsets(checkpoint_of(spec.name, checkpoint))),
+    )
+    report = recompute(spec, kafka, warehouse_of(spec.name, warehouse), until, added)
     if as_json:
         typer.echo(report.to_json())
     else:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from endmark.control.changes import PINNED, rule_of
-from endmark.driver.optional_columns import optional_columns
+from endmark.driver.column_changes import column_changes
 from endmark.errors import ConfigError, MissingPartError
 
 if TYPE_CHECKING:
@@ -146,7 +146,8 @@ def pin(checkpoint: Path, settings: Mapping[str, Any], warehouse: Location) -> N
     """Store the settings of a new checkpoint; refuse other settings for a checkpoint that exists.
 
     Tables may come and go. But the checkpoint keeps the settings of each table that it ever had. Columns may
-    become optional if that changes nothing of what the checkpoint has done.
+    become optional, and optional ones may be new, if that changes nothing of what the checkpoint has done. Of
+    new ones, the checkpoint keeps the first offsets with them.
 
     Args:
         checkpoint: the directory of the checkpoint, which is locked.
@@ -157,16 +158,19 @@ def pin(checkpoint: Path, settings: Mapping[str, Any], warehouse: Location) -> N
         ConfigError: settings differ; the text names them with both values.
     """
     before = pinned_settings(checkpoint) or settings
-    optional = optional_columns(before, settings, checkpoint, warehouse)
-    pinned = optional.applied(before)
+    columns = column_changes(before, settings, checkpoint, warehouse)
+    pinned = columns.applied(before)
     if changes := changed(pinned, settings):
         raise ConfigError(
             f"checkpoint {checkpoint} was made with other settings: "
-            f"{'; '.join([', '.join(changes), *optional.refusals])}; "
+            f"{'; '.join([', '.join(changes), *columns.refusals])}; "
             "go back to them, or begin a new checkpoint by `endmark migrate FILE`, which says what it costs"
         )
     stored = {**pinned, "tables": {**settings["tables"], **pinned["tables"]}}
     file = checkpoint / "endmark" / "settings.json"
+    if columns.first_offsets:
+        # It comes first. After a crash in between, the columns are still new to the settings.
+        _keep_first_offsets(checkpoint, columns.first_offsets)
     if not file.exists() or stored != before:
         _keep(file, json.dumps(stored, indent=2, sort_keys=True))
 
@@ -175,6 +179,31 @@ def pinned_settings(checkpoint: Path) -> dict[str, Any] | None:
     """Return the settings that a checkpoint was made with; `None` if no job has made one there."""
     file = checkpoint / "endmark" / "settings.json"
     return json.loads(file.read_text()) if file.exists() else None
+
+
+def first_offsets(checkpoint: Path) -> dict[str, dict[str, dict[int, int]]]:
+    """Return the first offsets with columns that are younger than a checkpoint.
+
+    They are by stream, column and partition. A partition that is not named is read with the column from its
+    start on, and so are columns that are not named.
+    """
+    file = checkpoint / "endmark" / "first_offsets.json"
+    found = json.loads(file.read_text()) if file.exists() else {}
+    return {
+        stream: {
+            column: {int(partition): offset for partition, offset in partitions.items()}
+            for column, partitions in columns.items()
+        }
+        for stream, columns in found.items()
+    }
+
+
+def _keep_first_offsets(checkpoint: Path, new: Mapping[tuple[str, str], Mapping[str, int]]) -> None:
+    """Store the first offsets with new columns, given by stream and column, beside those of earlier ones."""
+    known: dict[str, dict[str, Any]] = {**first_offsets(checkpoint)}
+    for (stream, column), partitions in new.items():
+        known[stream] = {**known.get(stream, {}), column: dict(partitions)}
+    _keep(checkpoint / "endmark" / "first_offsets.json", json.dumps(known, indent=2, sort_keys=True))
 
 
 def changed(pinned: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from endmark.driver import checkpoint as checkpoints
-from endmark.driver.optional_columns import optional_columns
+from endmark.driver.column_changes import column_changes
 from endmark.errors import ConfigError
 from endmark.storage import delta_table, entries, move
 from endmark.verify.consume import Log
@@ -220,7 +220,7 @@ def plan(
     """
     pinned = made_with(checkpoint)
     settings = checkpoints.settings(pipeline, buckets or pinned["buckets"])
-    optional = optional_columns(pinned, settings, checkpoint, warehouse)
+    columns = column_changes(pinned, settings, checkpoint, warehouse)
     _require_new(pipeline, ranges)
     began = _first_offsets(checkpoint)
     read = {stream.topic for stream in pipeline.streams.values()} | {pipeline.control_topic}
@@ -231,7 +231,7 @@ def plan(
         warehouse=warehouse,
         aside=aside,
         batches=checkpoints.next_batch(checkpoint),
-        changes=(*checkpoints.changed(optional.applied(pinned), settings), *optional.refusals),
+        changes=(*checkpoints.changed(columns.applied(pinned), settings), *columns.refusals),
         topics=tuple(
             _replay(topic, ranges.get(topic, []), began if topic in whole else {}) for topic in sorted(read)
         ),

@@ -97,8 +97,11 @@ def upsert(
 
 
 def read_rows(table: FileTable, file: DataFile, columns: Sequence[str]) -> pa.Table:
-    """Read some columns of a data file; those of its partition may be among them."""
-    stored = [column for column in columns if column not in file.partition]
+    """Read some columns of a data file; those of its partition may be among them.
+
+    A column that is younger than the file is null in its rows.
+    """
+    stored = pa.schema([table.schema.field(column) for column in columns if column not in file.partition])
     rows = read_parquet(table.path, unquote(file.path), stored)
     return with_values(rows, file.partition, pa.schema([table.schema.field(column) for column in columns]))
 

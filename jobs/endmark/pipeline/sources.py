@@ -147,7 +147,8 @@ class Stream(Model):
         Columns,
         ChangeRule(
             change=Change.NEW_CHECKPOINT,
-            remark="a column that no step names may become optional (`?`) at a restart",
+            remark="a column that no step names may become optional (`?`), or be new and optional, at a "
+            "restart",
         ),
     ]
     extra: Pinned[Literal["dead_letter", "ignore"]] = "dead_letter"

@@ -79,7 +79,12 @@ def run_job(
         tables = targets(pipeline, options.warehouse.resolve())
         by_name = {table.path.name: table for table in tables}
         batch = checkpoint.next_batch(options.checkpoint)
-        prepare(by_name, app_id, options.checkpoint, batch)
+        added = {
+            f"{pipeline.flow.taker_of(stream)}_{column}"
+            for stream, columns in checkpoint.first_offsets(options.checkpoint).items()
+            for column in columns
+        }
+        prepare(by_name, app_id, options.checkpoint, batch, added)
         checkpoint.stop_others(options.checkpoint, by_name, batch)
         with closing(OpsDatabase(options.ops_url)) as ops:
             run = JobRun(app_id, str(uuid.uuid4()), tables, published, ops, partitions, say)

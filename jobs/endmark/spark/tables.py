@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Field
+from deltalake.schema import Schema
 
 from endmark.driver import checkpoint as checkpoints
 from endmark.engine import channels
@@ -25,7 +26,8 @@ from endmark.pipeline.tables import deleted_role, is_latest_role, step_of
 from endmark.storage import delta_table, options, reaching
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
 
     from pyspark.sql import DataFrame
 
@@ -135,11 +137,17 @@ def targets(pipeline: Pipeline, warehouse: Location) -> list[Target]:
     ]
 
 
-def prepare(tables: Mapping[str, Table], app_id: str, checkpoint: Path, batch: int = 0) -> None:
-    """Create missing tables; refuse tables that are not the checkpoint's or have other columns.
+def prepare(
+    tables: Mapping[str, Table],
+    app_id: str,
+    checkpoint: Path,
+    batch: int = 0,
+    added: Collection[str] = (),
+) -> None:
+    """Create missing tables and columns; refuse tables that are not the checkpoint's or have other columns.
 
-    If a table is refused, none is created. A checkpoint knows its tables by their Delta ids, so they may be
-    moved and restored. A crash may come after tables are created and before the checkpoint knows them. No
+    If a table is refused, nothing is created. A checkpoint knows its tables by their Delta ids, so they may
+    be moved and restored. A crash may come after tables are created and before the checkpoint knows them. No
     batch has been written then, and the descriptions of the tables name the checkpoint.
 
     Args:
@@ -147,6 +155,8 @@ def prepare(tables: Mapping[str, Table], app_id: str, checkpoint: Path, batch: i
         app_id: the id of the checkpoint.
         checkpoint: the directory of the checkpoint, which is locked.
         batch: the number of the next batch. A table that is created gets rows from this batch on.
+        added: columns that are younger than the checkpoint. A table that lacks one gets it as its last
+            column, which is null in the rows that are there.
 
     Raises:
         ConfigError: a table belongs to another checkpoint, so its rows would be written twice. Or the
@@ -160,12 +170,14 @@ def prepare(tables: Mapping[str, Table], app_id: str, checkpoint: Path, batch: i
     for name, table in tables.items():
         _require_own(table.path, found[name], owner, known.get(name), checkpoint)
         _require_whole(table.path, known.get(name), batch)
-        _require_columns(table, found[name])
+        _require_columns(table, found[name], added)
     ids = {}
     for name, table in tables.items():
         delta = found[name]
         if delta is None:
             delta = _created(table, f"{owner}{SINCE}{batch}" if batch else owner)
+        elif lacking := _lacking(table, delta):
+            delta.alter.add_columns(lacking)
         ids[name] = checkpoints.KnownTable(str(delta.metadata().id), str(table.path))
     if known | ids != known:
         checkpoints.know_tables(checkpoint, known | ids)
@@ -221,11 +233,17 @@ def _require_whole(path: Location, known: KnownTable | None, batch: int) -> None
         )
 
 
-def _require_columns(table: Table, delta: DeltaTable | None) -> None:
+def _lacking(table: Table, delta: DeltaTable) -> list[Field]:
+    """Return the columns that a Delta table does not have yet."""
+    there = {field.name for field in delta.schema().fields}
+    return [field for field in Schema.from_arrow(table.schema).fields if field.name not in there]
+
+
+def _require_columns(table: Table, delta: DeltaTable | None, added: Collection[str]) -> None:
     if delta is None:
         return
     found, written = [field.name for field in delta.schema().fields], table.schema.names
-    if found != written:
+    if not {*found} <= {*written} <= {*found, *added}:
         raise ConfigError(
             f"table {table.path} has the columns {', '.join(found)}, but this version writes "
             f"{', '.join(written)}; run the version that made it, or start with a new checkpoint and an "

@@ -28,6 +28,19 @@ def merge_sorted(batches: list[pa.RecordBatch], key: KeySpec) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else key.sorted(codec.concat(batches))
 
 
+def completed(rows: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
+    """Return rows with some columns in front, in their order; a column that the rows lack is null there."""
+    if rows.schema.names[: len(columns)] == columns.names:
+        return rows
+    there = {name: rows.column(name) for name in rows.schema.names}
+    found = {field.name: there.pop(field.name, None) for field in columns}
+    arrays = [
+        pa.nulls(rows.num_rows, columns.field(name).type) if column is None else column
+        for name, column in found.items()
+    ]
+    return pa.record_batch([*arrays, *there.values()], names=[*found, *there])
+
+
 def taken(rows: pa.RecordBatch, positions: Ints) -> pa.RecordBatch:
     """Return the rows at some positions. If these are all rows in their order, nothing is copied."""
     if len(positions) == rows.num_rows and np.array_equal(positions, np.arange(rows.num_rows)):

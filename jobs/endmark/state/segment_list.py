@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from endmark.state import codec
 from endmark.state.keys import Keys
-from endmark.state.segment import Segment, taken
+from endmark.state.segment import Segment, completed, taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +35,7 @@ FANOUT = 16
 # waiting rows took a fifth more time in all.
 MERGED_ROWS = 1 << 19
 _NONE = np.empty(0, np.int64)
+_ANY = pa.schema([])
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,10 @@ def kill(rows: list[SegmentRows]) -> list[SegmentRows]:
     return gone
 
 
+def _loaded(store: SegmentStore, segment_id: str, columns: pa.Schema) -> pa.RecordBatch:
+    return completed(store.load(segment_id), columns)
+
+
 class SegmentList:
     """Rows in segments, found by key and by time.
 
@@ -104,6 +109,8 @@ class SegmentList:
         merge: combines rows, sorted by key, when segments merge; `None`: rows are not combined. It must not
             refer to the owner of this list. In such a cycle, mapped segments stay in memory and on disk until
             the garbage collector runs.
+        columns: the first columns of all rows. Segments of an earlier pipeline file may lack some of them, or
+            have them in another order; such a column is null in their rows. Without any, rows are as stored.
     """
 
     def __init__(
@@ -112,8 +119,10 @@ class SegmentList:
         key: KeySpec,
         time: str | None = None,
         merge: Merge | None = None,
+        columns: pa.Schema = _ANY,
     ) -> None:
         self._store = store
+        self._columns = columns
         self._merge_rows = merge
         self.key = key
         self.time = time
@@ -136,7 +145,7 @@ class SegmentList:
 
     def restore(self, segment_id: str, **facts: Any) -> None:
         """Add a segment that is already in the store; `facts` are the other fields of `Segment`."""
-        load = partial(self._store.load, segment_id)
+        load = partial(_loaded, self._store, segment_id, self._columns)
         self.segments.append(Segment(segment_id, key=self.key, time=self.time, load=load, **facts))
 
     def append(self, batch: pa.RecordBatch, matched: Bools | None = None, batch_number: int = 0) -> None:

@@ -7,11 +7,12 @@ the comma.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from endmark.domain import Domain
 from endmark.pipeline import COORDINATES, Pipeline, Stream
 from endmark.types import ColumnType, Spelling
+from endmark.verify.added_columns import NOTHING_ADDED, AddedColumns, none_early
 from endmark.verify.closed_keys import load
 from endmark.verify.closing_rule import close_by_rule
 from endmark.verify.formats import as_named, flatten
@@ -19,7 +20,7 @@ from endmark.verify.heartbeats import read_punctuations, set_heartbeats_aside
 from endmark.verify.join_sides import key_column, microseconds
 from endmark.verify.patterns import MARK
 from endmark.verify.row_steps import own_rows, step_rows
-from endmark.verify.session import Session, fill, name, names, text
+from endmark.verify.session import Session, array, fill, name, names, text
 
 DATE = r"\d{4}-\d\d-\d\d"
 TIMESTAMP = (
@@ -82,7 +83,7 @@ members = [$mark] AND list_sort(json_keys(document, '/' || $mark)) = list_sort($
 # No member stands twice, and none that must be there is missing.
 _COMPLETE = """
 len(members) = len(list_distinct(members)) AND list_has_all(members, $required)
-    AND list_has_all($declared, members)
+    AND list_has_all($declared, members) AND $none_early
 """
 
 _EQUALS = "json_keys(document, '/' || $mark || '/' || $column) = ['equals']"
@@ -147,7 +148,7 @@ WHERE r.topic = ? AND NOT c.sound AND NOT c.promised
 """
 
 
-def classify(session: Session, pipeline: Pipeline) -> None:
+def classify(session: Session, pipeline: Pipeline, added: AddedColumns = NOTHING_ADDED) -> None:
     """Make `expected_dead_letters` and tables of each stream from `records`.
 
     Dead letters have no reasons yet, except for heartbeats of the future and failed expressions.
@@ -162,29 +163,32 @@ def classify(session: Session, pipeline: Pipeline) -> None:
     """
     session.run(_DEAD_LETTERS)
     for stream, declared in pipeline.streams.items():
-        _classify_stream(session, pipeline, stream, declared)
+        _classify_stream(session, pipeline, stream, declared, added)
 
 
-def _classify_stream(session: Session, pipeline: Pipeline, stream: str, declared: Stream) -> None:
+def _classify_stream(
+    session: Session, pipeline: Pipeline, stream: str, declared: Stream, added: AddedColumns
+) -> None:
     stage = pipeline.stage_of(stream)
     key, types = stage.key, stage.key_types
     columns = {f"{stream}_{column}": kind for column, kind in declared.columns.items()}
     closing = {key_column(column): kind for column, kind in types.items()}
     classified, flat = name(f"classified_{stream}"), name(f"flat_{stream}")
     named = as_named(pipeline, stream)
-    flatten(session, stream, named)
+    flatten(session, stream, named, added)
     session.run(
         _CLASSIFY,
         flat=flat,
         classified=classified,
-        paths=_array(f"/{column}" for column in declared.columns),
-        closing_paths=_array(f"/{MARK}/{column}/equals" for column in key),
+        paths=array(f"/{column}" for column in declared.columns),
+        closing_paths=array(f"/{MARK}/{column}/equals" for column in key),
         mark=text(MARK),
         pattern=_pattern(named, key),
         complete=fill(
             _COMPLETE,
-            required=_array(column for column, kind in declared.columns.items() if not kind.nullable),
-            declared=_array(declared.columns),
+            required=array(column for column, kind in declared.columns.items() if not kind.nullable),
+            declared=array(declared.columns),
+            none_early=none_early(added.of(stream)),
         ),
         fields=_fields("", columns),
         closing=_fields("closing_", closing),
@@ -240,17 +244,13 @@ def _set_aside(session: Session, stream: str, declared: Stream, key: tuple[str, 
     session.run(_WITHOUT_ASIDE, **rows)
 
 
-def _array(values: Iterable[str]) -> str:
-    return "[" + ", ".join(map(text, values)) + "]"
-
-
 def _pattern(declared: Stream, key: tuple[str, ...]) -> str:
     """The condition that a document's members are those of a punctuation that names a key of this stream."""
     if not set(key) <= set(declared.punctuated_on):
         return "false"
     mark = text(MARK)
     equals = [fill(_EQUALS, mark=mark, column=text(column)) for column in key]
-    return fill(_PATTERN, mark=mark, on=_array(key), equals=" AND ".join(equals))
+    return fill(_PATTERN, mark=mark, on=array(key), equals=" AND ".join(equals))
 
 
 def _fields(prefix: str, columns: Mapping[str, ColumnType]) -> str:

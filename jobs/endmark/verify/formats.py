@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from endmark.pipeline import Pipeline, Stream
 from endmark.verify import debezium, reasons, xml
+from endmark.verify.added_columns import NOTHING_ADDED, AddedColumns
 from endmark.verify.extra_members import without_extra
 from endmark.verify.session import Session, name, text
 
@@ -64,7 +65,7 @@ _NAMED = pa.schema(
 )
 
 
-def flatten(session: Session, stream: str, declared: Stream) -> None:
+def flatten(session: Session, stream: str, declared: Stream, added: AddedColumns) -> None:
     """Make `flat_<stream>` and `skipped_<stream>` from `records`.
 
     `flat_<stream>` has partition, offset, and the row or punctuation of a record as flat JSON, or NULL for
@@ -75,6 +76,7 @@ def flatten(session: Session, stream: str, declared: Stream) -> None:
         session: the session.
         stream: the name of the stream.
         declared: the stream as `as_named` returns it.
+        added: the columns that are younger than the checkpoint of the tables.
     """
     form = FORMATS[declared.format]
     flat, skipped, skips = name(f"flat_{stream}"), name(f"skipped_{stream}"), form.skips or _skips_none
@@ -90,8 +92,9 @@ def flatten(session: Session, stream: str, declared: Stream) -> None:
     records = [record for record in records if not skips(record["value"], declared)]
     for record in records:
         value = record["value"] or b""
-        found = value if form.flat is None else form.flat(value, declared)
-        record["value"] = None if found is None else without_extra(found, declared)
+        then = added.declared_at(declared, stream, record["partition"], record["offset"])
+        found = value if form.flat is None else form.flat(value, then)
+        record["value"] = None if found is None else without_extra(found, then)
     session.run_on(pa.Table.from_pylist(records, _FLAT), "CREATE TABLE $flat AS FROM arriving", flat=flat)
 
 
@@ -106,15 +109,26 @@ def as_named(pipeline: Pipeline, stream: str) -> Stream:
     return declared.model_copy(update={"punctuated_on": named})
 
 
-def name_reasons(session: Session, pipeline: Pipeline) -> None:
+def name_reasons(session: Session, pipeline: Pipeline, added: AddedColumns = NOTHING_ADDED) -> None:
     """Fill in the reasons that `classify` and `classify_control` left out of `expected_dead_letters`."""
-    streams: dict[str, Stream | None] = {pipeline.control_topic: None}
-    streams |= {declared.topic: as_named(pipeline, stream) for stream, declared in pipeline.streams.items()}
-    for topic, declared in streams.items():
-        found = session.run(_UNNAMED, [topic])
-        for letter in found:
-            letter["reason"] = reason_of(letter.pop("value"), declared)
-        session.run_on(pa.Table.from_pylist(found, _NAMED), _NAME)
+    _name(session, pipeline.control_topic, lambda value, _, __: reason_of(value, None))
+    for stream, declared in pipeline.streams.items():
+        named = as_named(pipeline, stream)
+
+        def reason(
+            value: bytes | None, partition: int, offset: int, stream: str = stream, named: Stream = named
+        ) -> str:
+            return reason_of(value, added.declared_at(named, stream, partition, offset))
+
+        _name(session, declared.topic, reason)
+
+
+def _name(session: Session, topic: str, reason: Callable[[bytes | None, int, int], str]) -> None:
+    """Fill in the reasons of a topic's dead letters, each by its value, partition and offset."""
+    found = session.run(_UNNAMED, [topic])
+    for letter in found:
+        letter["reason"] = reason(letter.pop("value"), letter["partition"], letter["offset"])
+    session.run_on(pa.Table.from_pylist(found, _NAMED), _NAME)
 
 
 def reason_of(value: bytes | None, declared: Stream | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from string import Template
@@ -37,6 +37,11 @@ def names(identifiers: Sequence[str]) -> str:
 def text(value: str) -> str:
     """Return an SQL string literal."""
     return "'" + value.replace("'", "''") + "'"
+
+
+def array(texts: Iterable[str]) -> str:
+    """Return an SQL list of texts."""
+    return f"[{', '.join(map(text, texts))}]::VARCHAR[]"
 
 
 def fill(template: str, **fragments: str) -> str:

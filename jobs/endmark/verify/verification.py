@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from endmark.pipeline import Pipeline
 from endmark.storage import Location
+from endmark.verify.added_columns import NOTHING_ADDED, AddedColumns
 from endmark.verify.classify import classify
 from endmark.verify.compare import check_conservation, compare_tables, count_topics
 from endmark.verify.consume import Log, Range
@@ -37,6 +38,7 @@ def verify(
     bootstrap: Kafka,
     warehouse: Location,
     until: Mapping[str, Mapping[int, int]] | None = None,
+    added: AddedColumns = NOTHING_ADDED,
 ) -> VerifyReport:
     """Recompute everything from Kafka and R, and compare it with the Delta tables.
 
@@ -46,6 +48,7 @@ def verify(
         warehouse: the directory of the Delta tables.
         until: by topic and partition, the first offset that does not count. Partitions that are not named are
             read to their end; `None` names none.
+        added: the columns that are younger than the checkpoint of the tables.
 
     Raises:
         MissingPartError: the broker or the relation cannot be read.
@@ -54,11 +57,15 @@ def verify(
     topics = [stream.topic for stream in pipeline.streams.values()]
     # There is no control topic if no job was ever started.
     with Log(bootstrap, topics, until, maybe=[pipeline.control_topic]) as log:
-        return verify_records(pipeline, log.ranges, log.batches(), warehouse)
+        return verify_records(pipeline, log.ranges, log.batches(), warehouse, added)
 
 
 def verify_records(
-    pipeline: Pipeline, ranges: Sequence[Range], batches: Iterable[pa.RecordBatch], warehouse: Location
+    pipeline: Pipeline,
+    ranges: Sequence[Range],
+    batches: Iterable[pa.RecordBatch],
+    warehouse: Location,
+    added: AddedColumns = NOTHING_ADDED,
 ) -> VerifyReport:
     """Recompute everything from given records and R, and compare it with the Delta tables.
 
@@ -67,6 +74,7 @@ def verify_records(
         ranges: the offsets of the records, all of which are in `batches`.
         batches: the records, with the columns of `consume.SCHEMA`.
         warehouse: the directory of the Delta tables.
+        added: the columns that are younger than the checkpoint of the tables.
 
     Raises:
         MissingPartError: the relation cannot be read.
@@ -75,9 +83,9 @@ def verify_records(
     started = time.perf_counter()
     with Session() as session:
         load_records(session, ranges, batches)
-        classify(session, pipeline)
+        classify(session, pipeline, added)
         classify_control(session, pipeline)
-        name_reasons(session, pipeline)
+        name_reasons(session, pipeline, added)
         load_relations(session, pipeline)
         problems = load_tables(session, pipeline, warehouse)
         note_idle_violations(session)
@@ -86,7 +94,7 @@ def verify_records(
         expect_groups(session, pipeline)
         expect_rollup(session, pipeline)
         keep_latest(session, pipeline)
-        spell_records(session)
+        spell_records(session, pipeline, added)
         spell_partitions(session, pipeline)
         return VerifyReport(
             pipeline=pipeline.name,

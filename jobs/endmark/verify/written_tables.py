@@ -9,7 +9,8 @@ from deltalake.schema import ArrayType, DataType
 from endmark.pipeline import Pipeline
 from endmark.storage import Location, delta_table, reaching
 from endmark.types import ColumnType
-from endmark.verify.session import Session, name, names
+from endmark.verify.added_columns import AddedColumns
+from endmark.verify.session import Session, array, name, names, text
 
 _OTHER_TYPES = {"integer": "INTEGER", "binary": "BLOB"}  # Delta has these types, but no stream has
 _COORDINATES = {"topic": "string", "partition": "integer", "offset": "long"}
@@ -23,6 +24,13 @@ _SINCE = re.compile(r", since batch (\d+)$")  # at the end of a table's descript
 _SPELL = """
 UPDATE actual_violations
 SET record = CASE WHEN json_valid(record) THEN json(record)::VARCHAR ELSE record END
+"""
+
+# The members are those of the present file, in its order. A column that is younger than the row is null.
+_ORDER = """
+UPDATE actual_violations SET record = json_object($members)::VARCHAR
+WHERE topic = ? AND json_valid(record) AND json_type(record) = 'OBJECT'
+    AND list_has_all($columns, json_keys(record)) AND list_has_all(json_keys(record), $always)
 """
 
 
@@ -65,9 +73,19 @@ def first_batches(pipeline: Pipeline, warehouse: Location) -> dict[str, int]:
     return found
 
 
-def spell_records(session: Session) -> None:
+def spell_records(session: Session, pipeline: Pipeline, added: AddedColumns) -> None:
     """Spell the records of `actual_violations` as DuckDB writes JSON, like the expected ones."""
     session.run(_SPELL)
+    for stream, declared in pipeline.streams.items():
+        columns = list(pipeline.stream_columns(pipeline.flow.taker_of(stream)))
+        members = (f"{text(column)}, json_extract(record, {text(f'/{column}')})" for column in columns)
+        session.run(
+            _ORDER,
+            [declared.topic],
+            members=", ".join(members),
+            columns=array(columns),
+            always=array(column for column in columns if column not in added.columns(stream)),
+        )
 
 
 def _load(session: Session, table: str, path: Location, columns: dict[str, str]) -> str | None:
@@ -76,7 +94,7 @@ def _load(session: Session, table: str, path: Location, columns: dict[str, str])
     if (delta := delta_table(path)) is None:
         return None
     found = {field.name: _type_name(field.type) for field in delta.schema().fields}
-    if list(found.items()) != list(columns.items()):
+    if found != columns:
         return f"has the columns {_listed(found)}, but should have {_listed(columns)}"
     with reaching(path):
         session.run_on(

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from endmark.driver.failure import cause_of, failure_of, unfinished_batch
+from endmark.driver.failure import cause_of, failure_of
 from endmark.errors import ConfigError, TaskError, failing_at
 from endmark.spark.queries import StallNotice
+from support.planned_batches import spark_checkpoint
 
 SPARKS_WORDS = "org.apache.spark.api.python.PythonException: An exception was thrown from the Python worker."
-
-
-def spark_checkpoint(directory: Path, ends: list[dict[str, dict[str, int]]], committed: int) -> Path:
-    """A query's checkpoint: planned batches by their end offsets, of which the first are committed."""
-    for log in ("offsets", "commits"):
-        (directory / log).mkdir()
-    for number, offsets in enumerate(ends):
-        lines = ["v1", "{}", json.dumps(offsets)]
-        (directory / "offsets" / str(number)).write_text("\n".join(lines))
-        (directory / "offsets" / f".{number}.crc").write_text("")
-    for number in range(committed):
-        (directory / "commits" / str(number)).write_text("v1\n{}")
-    return directory
 
 
 def test_a_failure_is_one_line_with_place_and_cause(tmp_path: Path) -> None:
@@ -36,19 +23,6 @@ def test_a_failure_is_one_line_with_place_and_cause(tmp_path: Path) -> None:
         "pipeline auction, batch 1 (bids/0 offsets 10 to 24, bids/2 offsets 0 to 0, items/0 offsets 0 to 2): "
         "topic bids: KeyError: 'x'"
     )
-
-
-def test_many_partitions_are_counted(tmp_path: Path) -> None:
-    ends = [{"bids": {str(number): 1 for number in range(11)}}]
-
-    batch = unfinished_batch(spark_checkpoint(tmp_path, ends, committed=0))
-
-    assert batch is not None
-    assert batch.endswith("bids/7 offsets 0 to 0, 3 more partitions)")
-
-
-def test_no_batch_is_at_hand_once_all_are_committed(tmp_path: Path) -> None:
-    assert unfinished_batch(spark_checkpoint(tmp_path, [{"bids": {"0": 1}}], committed=1)) is None
 
 
 def test_no_batch_is_at_hand_before_the_first(tmp_path: Path) -> None:

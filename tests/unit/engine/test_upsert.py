@@ -6,14 +6,19 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
-from endmark.engine.delta_files import FileTable
+from endmark.driver.checkpoint import claimed
+from endmark.driver.table_log import TableLog
+from endmark.engine.delta_files import FileTable, write_files
 from endmark.engine.delta_log import DataFile
 from endmark.engine.upsert import read_rows
+from endmark.spark.tables import Target, prepare
 from support.upserted_table import UpsertedTable, group
 
 
@@ -76,3 +81,23 @@ def test_final_groups_are_not_read(tmp_path: Path) -> None:
 
     assert sum(table.files(final=False).values()) == 1
     assert len(table.files(final=True)) == 2
+
+
+def test_files_of_fewer_columns_are_rewritten(tmp_path: Path) -> None:
+    """Rows of an earlier pipeline file have null in a new column, whatever the order of columns is now."""
+    checkpoint, path = tmp_path / "checkpoint", tmp_path / "newest"
+    before = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+    now = pa.schema([("note", pa.string()), *before])
+
+    def upsert(schema: pa.Schema, batch: int, *rows: dict[str, Any]) -> None:
+        target = Target("newest", path, schema, key=("id",))
+        with claimed(checkpoint):
+            prepare({"newest": target}, "app", checkpoint, batch, ["note"])
+        files = write_files(target.files(), pa.Table.from_pylist(list(rows), schema))
+        TableLog(target.files(), ("id",), "app").commit(files, batch)
+
+    upsert(before, 0, {"id": 1}, {"id": 2}, {"id": 3})
+    upsert(now, 1, {"id": 2, "note": "new"})
+
+    found = DeltaTable(path).to_pyarrow_table().select(["id", "note"]).to_pylist()
+    assert sorted(map(tuple, map(dict.values, found))) == [(1, None), (2, "new"), (3, None)]

@@ -152,3 +152,27 @@ def test_a_table_that_is_partitioned_otherwise_is_refused(tmp_path: Path, checkp
             ConfigError, match=f"t is partitioned by reason, topic, but the pipeline file says {said};"
         ):
             prepare(partitioned(*columns), "one", checkpoint)
+
+
+def test_a_table_gets_a_new_column(tmp_path: Path, checkpoint: Path) -> None:
+    """The column is the last one, wherever the file has it. Other columns are refused, and change nothing."""
+    fields = [("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("batch", pa.int64())]
+    noted = [fields[0], ("note", pa.string()), *fields[1:]]
+
+    def begin(columns: list[tuple[str, pa.DataType]], *added: str) -> list[str]:
+        target = Target("running", tmp_path / "a", pa.schema(columns), numbered=True)
+        prepare({"a": target}, "one", checkpoint, 3, added)
+        return [field.name for field in DeltaTable(tmp_path / "a").schema().fields]
+
+    assert begin(fields) == ["id", "at", "batch"]
+    with pytest.raises(
+        ConfigError, match="has the columns id, at, batch, but this version writes id, note, at"
+    ):
+        begin(noted)
+    assert begin(noted, "note", "of_another_table") == ["id", "at", "batch", "note"]
+    assert begin(noted[::-1], "note") == ["id", "at", "batch", "note"]
+    assert DeltaTable(tmp_path / "a").version() == 1
+    with pytest.raises(
+        ConfigError, match="has the columns id, at, batch, note, but this version writes id, at"
+    ):
+        begin(fields, "note")

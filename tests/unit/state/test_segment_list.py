@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from endmark.state import segment_list
+from endmark.state import manifest, segment_list
 from endmark.state.keys import KeySpec
+from endmark.state.segment import completed
 from endmark.state.segment_list import FANOUT, SegmentList
 from endmark.state.store import MemoryBlobs, SegmentStore
 
@@ -93,3 +94,26 @@ def test_what_goes_says_who_had_no_partner(segments: SegmentList) -> None:
     assert sorted(gone.batch.column("key").to_pylist()) == ["a", "b"]
     assert gone.unmatched.column("key").to_pylist() == ["a"]
     assert segments.contains(TEXT.keys(rows(["a", "c"], [0, 0]))).sum() == 1
+
+
+def test_segments_of_fewer_columns(tmp_path: Path) -> None:
+    """A later list has a column more, and another order. Earlier rows have null there, and merge with later
+    ones."""
+    store = SegmentStore(MemoryBlobs(), tmp_path)
+    earlier = SegmentList(store, TEXT, "time")
+    earlier.append(rows(["a", "b"], [1, 2]))
+    saved = manifest.save({"rows": earlier}, {})
+    columns = pa.schema([("time", pa.int64()), ("note", pa.string()), ("key", pa.string())])
+    later = SegmentList(store, TEXT, "time", columns=columns)
+    manifest.load(saved, {"rows": later})
+
+    for number in range(FANOUT):
+        noted = rows([f"c{number}"], [3]).append_column("note", pa.array(["new"]))
+        later.append(completed(noted, columns))
+    later.maintain()
+
+    assert len(later.segments) < FANOUT
+    found = [row for segment in later.segments for row in segment.live_batch().to_pylist()]
+    assert [list(row)[:3] for row in found] == [["time", "note", "key"]] * len(found)
+    notes = {row["key"]: row["note"] for row in found}
+    assert (notes["a"], notes["b"], notes["c0"], len(notes)) == (None, None, "new", FANOUT + 2)

@@ -13,6 +13,7 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from endmark.embedded.broker import Broker
+from endmark.verify.report import VerifyReport
 from endmark.verify.verification import verify
 from support.verify_places import write_table
 from support.verify_warehouse import RECORDS, TABLES, Warehouse
@@ -154,24 +155,31 @@ def narrowed(table: pa.Table) -> pa.Table:
     return table.set_column(0, "item_id", table["item_id"].cast(pa.int32()))
 
 
-def reordered(table: pa.Table) -> pa.Table:
-    return table.select(reversed(table.column_names))
-
-
-@pytest.mark.parametrize("harm", [widened, narrowed, reordered])
+@pytest.mark.parametrize("harm", [widened, narrowed])
 def test_a_table_with_other_columns_is_a_difference(
     warehouse: Warehouse, harm: Callable[[pa.Table], pa.Table]
 ) -> None:
-    """Columns are part of the result: names, types and order; the report says which they are."""
-    warehouse.verify()
-    path = str(warehouse.path / "groups")
-    table = harm(DeltaTable(path).to_pyarrow_table())
-    shutil.rmtree(path)  # since overwriting would keep the order of columns
-    write_deltalake(path, table)
-    report = warehouse.check()
+    """Names and types of columns are part of the result; the report says which they are."""
+    report = rewritten(warehouse, harm)
     groups = report.tables[1]
     assert not groups.equal
     assert not report.ok
     assert groups.problem is not None
     assert "but should have item_id long, bids long, best double" in groups.problem
-    assert f"has the columns {table.column_names[0]} " in groups.problem
+    assert groups.problem.startswith("has the columns item_id ")
+
+
+def test_a_table_may_have_another_order_of_columns(warehouse: Warehouse) -> None:
+    """A column that the pipeline file got later is the last one of a table, wherever the file has it."""
+    report = rewritten(warehouse, lambda table: table.select(reversed(table.column_names)))
+    assert report.ok, report.to_json()
+
+
+def rewritten(warehouse: Warehouse, change: Callable[[pa.Table], pa.Table]) -> VerifyReport:
+    """Verify after a change of the table of groups."""
+    warehouse.verify()
+    path = str(warehouse.path / "groups")
+    table = change(DeltaTable(path).to_pyarrow_table())
+    shutil.rmtree(path)  # since overwriting would keep the order of columns
+    write_deltalake(path, table)
+    return warehouse.check()

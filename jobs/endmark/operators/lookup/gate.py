@@ -238,7 +238,13 @@ class GatedLookup:
     ) -> None:
         self._spec = spec
         self._reading = reading
-        self.held = HeldBatches(store, spec.key, spec.codec)
+        self.held = HeldBatches(
+            store,
+            spec.key,
+            spec.codec,
+            self._columns_without(spec.dropped),
+            self._columns_without(spec.found),
+        )
         self._join = LookupJoin(spec.lookup, source, store, cache, restored, self.held.lists)
         notes = self._join.notes
         self.held.restore(notes.get("held", []))
@@ -351,7 +357,12 @@ class GatedLookup:
     @property
     def _kept(self) -> list[str]:
         """The columns that rows without a match keep."""
-        return [name for name in self._spec.lookup.schema.names if name not in self._spec.found]
+        names: list[str] = self._columns_without(self._spec.found).names
+        return names
+
+    def _columns_without(self, those: Sequence[str]) -> pa.Schema:
+        """Return the columns of the lookup's rows that are not among some."""
+        return pa.schema([field for field in self._spec.lookup.schema if field.name not in those])
 
     def _leaving(self, pieces: list[pa.RecordBatch]) -> pa.RecordBatch | None:
         """Return rows sorted by the key by which they leave; `None` without any."""

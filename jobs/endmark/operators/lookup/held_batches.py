@@ -51,12 +51,15 @@ class HeldBatches:
         store: keeps the rows.
         key: the key by which rows leave.
         codec: reads and writes the promises of the stream.
+        matched, missed: the first columns of answered rows with and without a match.
     """
 
-    def __init__(self, store: SegmentStore, key: KeySpec, codec: PromiseCodec) -> None:
+    def __init__(
+        self, store: SegmentStore, key: KeySpec, codec: PromiseCodec, matched: pa.Schema, missed: pa.Schema
+    ) -> None:
         self._codec = codec
-        self._rows = SegmentList(store, key, BATCH)
-        self._missed = SegmentList(store, key, BATCH)
+        self._rows = SegmentList(store, key, BATCH, columns=matched)
+        self._missed = SegmentList(store, key, BATCH, columns=missed)
         by_key = key.shared
         keys = {"closed_keys": by_key, "deleted_keys": by_key, "marks": _BY_PARTITION}
         keys |= {"ended": by_key, "first": _BY_PARTITION, "last": by_key}

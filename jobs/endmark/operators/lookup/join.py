@@ -173,7 +173,7 @@ class LookupJoin:
         others: Mapping[str, SegmentList] | None = None,
     ) -> None:
         self._spec = spec
-        self.pending = Pending(spec.key, store, restored, others)
+        self.pending = Pending(spec.key, spec.schema, store, restored, others)
         self._cache = cache
         notes = self.pending.notes
         self.notes: dict[str, Any] = notes.get("caller", {})

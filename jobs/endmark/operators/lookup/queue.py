@@ -30,6 +30,7 @@ class Pending:
 
     Args:
         key: the stream's key.
+        columns: the first columns of the rows.
         store: keeps the segments.
         restored: a snapshot; `None` to begin without rows.
         others: lists of the caller, which a snapshot keeps, too; `None` without any.
@@ -41,13 +42,14 @@ class Pending:
     def __init__(
         self,
         key: KeySpec,
+        columns: pa.Schema,
         store: SegmentStore,
         restored: bytes | None = None,
         others: Mapping[str, SegmentList] | None = None,
     ) -> None:
         self._key = key
-        self._queue = SegmentList(store, key)
-        self._parked = SegmentList(store, key, DUE)
+        self._queue = SegmentList(store, key, columns=columns)
+        self._parked = SegmentList(store, key, DUE, columns=columns)
         self._others = others or {}
         self.notes: dict[str, Any] = {}
         self._serial = 0

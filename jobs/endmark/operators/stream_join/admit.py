@@ -12,7 +12,7 @@ from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.closed_keys import LATER, known_offsets
 from endmark.operators.stream_join.side import NEVER
 from endmark.state import codec, search
-from endmark.state.segment import Segment, int64
+from endmark.state.segment import Segment, completed, int64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +74,8 @@ def admit(side: SideState, batch: StreamBatch) -> Admitted:
     found.bystanders = bystanders
     if rows is not None and rows.num_rows:
         found.complete = rows
-        joined = rows.drop_columns(list(side.spec.lost))
+        # Rows of segments have this order, too, whatever the order of columns was when they came.
+        joined = completed(rows.drop_columns(list(side.spec.lost)), side.spec.schema)
         found.rows = Segment.arrived(joined, side.spec.key, side.spec.time)
     return found
 

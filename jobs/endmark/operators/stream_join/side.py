@@ -167,7 +167,7 @@ class SideState:
         self.spec = spec
         self.preserved = preserved
         self.key = spec.key.shared
-        self.rows = SegmentList(store, spec.key, spec.time)
+        self.rows = SegmentList(store, spec.key, spec.time, columns=spec.schema)
         types = [spec.schema.field(name).type for name in spec.key.columns]
         self.sent_key_promises = self.key_promises = KeyPromises(spec.name, self.key, types, spec.partitions)
         self.order: Order | None = None

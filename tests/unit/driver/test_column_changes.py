@@ -1,4 +1,4 @@
-"""A column becomes optional under a checkpoint, unless that would change what the checkpoint has done."""
+"""A column becomes optional, or is added, unless that would change what the checkpoint has done."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from endmark.driver.checkpoint import claimed, pin, pinned_settings, settings
+from endmark.driver.checkpoint import claimed, first_offsets, pin, pinned_settings, settings
 from endmark.engine.channels import DEAD_LETTER_SCHEMA
 from endmark.errors import ConfigError
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
+from support.planned_batches import spark_checkpoint
 
 OPTIONAL = "streams.items.columns.category"
+ADDED = "streams.items.columns.note"
 
 
 @pytest.fixture
@@ -107,3 +109,70 @@ def test_other_formats(checkpoint: Path) -> None:
     """An empty element of XML is a text, or null if the column is optional."""
     take(checkpoint, "string", "double", "streams.items.format=xml")
     refuse(checkpoint, "earlier rows in xml could be", assignments=("streams.items.format=xml",))
+
+
+def add(checkpoint: Path, *assignments: str) -> None:
+    """Pin the auction with these further columns, or other assignments."""
+    take(checkpoint, "string", "double", *assignments)
+
+
+def refuse_new(checkpoint: Path, why: str, *assignments: str) -> None:
+    before = pinned_settings(checkpoint)
+    with pytest.raises(ConfigError) as refused:
+        add(checkpoint, *assignments)
+    assert f"; {ADDED} is added by a new checkpoint alone: {why}" in str(refused.value)
+    assert (pinned_settings(checkpoint), first_offsets(checkpoint)) == (before, {})
+
+
+def test_columns_are_added_from_the_next_batch_on(checkpoint: Path) -> None:
+    """Each has its own first offsets. A restart in between changes none of them."""
+    add(checkpoint)
+    ends = [{"items": {"0": 5, "10": 7}, "bids": {"0": 2}}, {"items": {"0": 9, "10": 7}, "bids": {"0": 3}}]
+    spark_checkpoint(checkpoint / "spark", ends[:1], committed=1)
+    add(checkpoint, f"{ADDED}=string?")
+    assert first_offsets(checkpoint) == {"items": {"note": {0: 5, 10: 7}}}
+
+    spark_checkpoint(checkpoint / "spark", ends, committed=2)
+    for _ in range(2):
+        add(checkpoint, f"{ADDED}=string?", "streams.bids.columns.note=long?", f"{ADDED}2=long?")
+
+    assert first_offsets(checkpoint) == {
+        "items": {"note": {0: 5, 10: 7}, "note2": {0: 9, 10: 7}},
+        "bids": {"note": {0: 3}},
+    }
+    with pytest.raises(ConfigError, match=r'note was "string\?", is left out; go back'):
+        add(checkpoint, "streams.bids.columns.note=long?", f"{ADDED}2=long?")
+
+
+def test_a_crash_before_the_settings_are_kept(checkpoint: Path) -> None:
+    """No batch was run, so the column is added again, at the same offsets."""
+    add(checkpoint)
+    spark_checkpoint(checkpoint / "spark", [{"items": {"0": 5}}], committed=1)
+    file = checkpoint / "endmark" / "settings.json"
+    before = file.read_text()
+    add(checkpoint, f"{ADDED}=string?")
+    file.write_text(before)
+    add(checkpoint, f"{ADDED}=string?")
+    assert first_offsets(checkpoint) == {"items": {"note": {0: 5}}}
+
+
+def test_a_column_of_each_record_since_the_first(checkpoint: Path) -> None:
+    """A checkpoint without a batch reads all of them with the column."""
+    add(checkpoint)
+    add(checkpoint, f"{ADDED}=string?")
+    assert first_offsets(checkpoint) == {"items": {"note": {}}}
+
+
+def test_new_columns_that_are_refused(checkpoint: Path) -> None:
+    """Rows of earlier batches have no value. A batch that is repeated must give the same rows."""
+    add(checkpoint)
+    refuse_new(checkpoint, "rows before it have no value; make it optional (string?)", f"{ADDED}=string")
+    spark_checkpoint(checkpoint / "spark", [{"items": {"0": 5}}], committed=0)
+    refuse_new(checkpoint, "batch 0 (items/0 offsets 0 to 4) is unfinished; start the", f"{ADDED}=string?")
+
+
+def test_a_new_column_of_a_name_that_a_step_has(checkpoint: Path) -> None:
+    """It could mean a column of another stream or of a relation up to now."""
+    step = "steps.by_item.aggregate.measures.note=count"
+    add(checkpoint, step)
+    refuse_new(checkpoint, "a step names it", step, f"{ADDED}=string?")
