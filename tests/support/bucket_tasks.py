@@ -128,7 +128,7 @@ class BucketTasks:
             GroupTasks(plan, directory, onward) for plan, onward in zip_longest(group_plans, group_plans[1:])
         ]
         self._batches = 0
-        self._ingest = Ingest(streams, self._buckets, ControlPlan.of(pipeline))
+        self._ingest = Ingest(streams, self._buckets, ControlPlan.of(pipeline, {}))
         self.reports: list[dict[str, Any]] = []
         self.patterns: list[dict[str, Any]] = []
 

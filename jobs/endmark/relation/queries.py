@@ -188,11 +188,31 @@ def rows_of(source: ReadTable, keys: int, dialect: sa.Dialect) -> Statement:
 
 
 @lru_cache(maxsize=64)
-def repeated_key(source: ReadTable, dialect: sa.Dialect) -> Statement:
-    """Return a statement for one key that several rows have, and the number of these rows."""
+def some_keys(source: ReadTable, rows: int, dialect: sa.Dialect) -> Statement:
+    """Return a statement for the keys of any rows.
+
+    Args:
+        source: the table.
+        rows: the number of rows.
+        dialect: the SQL dialect of the database.
+    """
+    query = sa.select(*(_column(name) for name in source.key)).select_from(_table(source.table))
+    return _compiled(query.where(*source.present()).limit(_number(rows)), dialect)
+
+
+@lru_cache(maxsize=64)
+def repeated_key(source: ReadTable, folded: tuple[str, ...], dialect: sa.Dialect) -> Statement:
+    """Return a statement for one key that several rows have, and the number of these rows.
+
+    Args:
+        source: the table.
+        folded: the key columns whose bytes are compared, since the database takes different texts for equal.
+        dialect: the SQL dialect of the database.
+    """
     key = [source.column(name) for name in source.key]
     query = sa.select(*key, sa.func.count()).select_from(_table(source.table)).where(*source.present())
-    return _compiled(_one(query.group_by(*key).having(sa.func.count() > _number(1))), dialect)
+    groups = [*key, *(sa.cast(_column(name), sa.BINARY()) for name in folded)]
+    return _compiled(_one(query.group_by(*groups).having(sa.func.count() > _number(1))), dialect)
 
 
 def odd_key(source: ReadTable, kinds: Mapping[str, ColumnType], dialect: sa.Dialect) -> Statement:

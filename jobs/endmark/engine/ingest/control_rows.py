@@ -27,15 +27,23 @@ _SECOND = 1_000_000
 
 @dataclass(frozen=True)
 class ControlPlan:
-    """The control topic, the settings of the pipeline's steps that have knobs, and the keys of its stages."""
+    """What tasks need to read control records.
+
+    Args:
+        topic: the control topic.
+        steps: the settings of the pipeline's steps that have knobs.
+        keys: the keys of the pipeline's stages.
+        unpaged: the reason why a lookup's relation has no pages, by the place of the lookup.
+    """
 
     topic: str
     steps: Steps
     keys: tuple[dict[str, ColumnType], ...]
+    unpaged: dict[str, str]
 
     @classmethod
-    def of(cls, pipeline: Pipeline) -> Self:
-        return cls(pipeline.control_topic, steps_of(pipeline), keys_of(pipeline))
+    def of(cls, pipeline: Pipeline, unpaged: dict[str, str]) -> Self:
+        return cls(pipeline.control_topic, steps_of(pipeline), keys_of(pipeline), unpaged)
 
 
 @dataclass
@@ -97,7 +105,7 @@ class ControlPacker:
         """
         value, refused = turn.value, None
         try:
-            value = turned(self.plan.steps, turn.name, turn.value)
+            value = turned(self.plan.steps, turn.name, turn.value, self.plan.unpaged)
         except ConfigError as why:
             refused = str(why)
         else:
