@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import reduce
 from operator import attrgetter, getitem
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args
 
 from endmark.errors import ConfigError
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 # The fields of each part of the file that has knobs, by the place of the part, such as `steps.known.lookup`.
 Steps = dict[str, dict[str, Any]]
-_ALL_PAGED: Mapping[str, str] = MappingProxyType({})
 
 
 def steps_of(pipeline: Pipeline) -> Steps:
@@ -66,21 +64,16 @@ def filed(steps: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {name: reduce(getitem, at.within, steps[at.step]) for name, at in _places(steps).items()}
 
 
-def turned(
-    steps: Mapping[str, Mapping[str, Any]], name: str, value: Any, unpaged: Mapping[str, str] = _ALL_PAGED
-) -> Any:
+def turned(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> Any:
     """Return the value of a knob in the form that tasks take: a duration becomes seconds.
 
     Args:
         steps: the fields of the steps that have knobs.
         name: the name of the knob.
         value: the value as the pipeline file spells it.
-        unpaged: the reason why a lookup's relation has no pages, by the place of the lookup. Only a job knows
-            it.
 
     Raises:
-        ConfigError: no knob has this name, or the pipeline file may not have this value, or the relation
-            cannot be read by it.
+        ConfigError: no knob has this name, or the pipeline file may not have this value.
     """
     places = _places(steps)
     if name not in places:
@@ -89,7 +82,7 @@ def turned(
     from pydantic import ValidationError
 
     from endmark.pipeline.change_rules import Change
-    from endmark.pipeline.steps import JoinStep, Lookup
+    from endmark.pipeline.steps import JoinStep
 
     at = places[name]
     try:
@@ -99,17 +92,13 @@ def turned(
         raise ConfigError(f"{name}: {text}") from error
     if isinstance(found, JoinStep):
         found.policy(field=at.step)  # it refuses a value that the preset does not use
-    if isinstance(found, Lookup) and at.within == ("strategy",):
-        require_readable(name, found.strategy, unpaged.get(at.step))
     to = as_number(attrgetter(".".join(at.within))(found))
     if to is None and at.knob.change is Change.TURN:
         raise ConfigError(f"{name}: a job that has such a time cannot go on without; set a long one")
     return to
 
 
-def stale(
-    steps: Mapping[str, Mapping[str, Any]], name: str, value: Any, unpaged: Mapping[str, str] = _ALL_PAGED
-) -> str | None:
+def stale(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> str | None:
     """Return why a stored value is not allowed any more; `None` if it is allowed.
 
     The result is also `None` if no knob has the name any more, since the value then changes nothing.
@@ -118,12 +107,31 @@ def stale(
         steps: the fields of the steps that have knobs.
         name: the name of the knob.
         value: the stored value.
-        unpaged: the reason why a lookup's relation has no pages, by the place of the lookup.
     """
     if name not in _places(steps):
         return None
     try:
-        turned(steps, name, value, unpaged)
+        turned(steps, name, value)
+    except ConfigError as why:
+        return str(why)
+    return None
+
+
+def unreadable(unpaged: Mapping[str, str], name: str, value: Any) -> str | None:
+    """Return why a relation cannot be read as a knob's value says; `None` if it can.
+
+    The pipeline file allows the value, so its record is no dead letter. But only the database says whether a
+    relation has pages, so the job ignores the value and says why.
+
+    Args:
+        unpaged: the reason why a lookup's relation has no pages, by the place of the lookup.
+        name: the name of the knob.
+        value: an allowed value of the knob.
+    """
+    place, _, field = name.rpartition(".")
+    try:
+        if field == "strategy":
+            require_readable(name, value, unpaged.get(place))
     except ConfigError as why:
         return str(why)
     return None

@@ -117,14 +117,14 @@ class ReadTable:
 @lru_cache(maxsize=64)
 def first_key(source: ReadTable, dialect: sa.Dialect) -> Statement:
     """Return a statement for the smallest key."""
-    return _compiled(_one(source.ordered(source.key)), dialect)
+    return _compiled(_limited(source.ordered(source.key)), dialect)
 
 
 @lru_cache(maxsize=64)
 def key_above(source: ReadTable, dialect: sa.Dialect) -> Statement:
     """Return a statement for the smallest key above another one."""
     above = source.above(source.bound(0))
-    return _compiled(_one(source.ordered(source.key).where(above)), dialect)
+    return _compiled(_limited(source.ordered(source.key).where(above)), dialect)
 
 
 @lru_cache(maxsize=64)
@@ -137,7 +137,7 @@ def key_after(source: ReadTable, rows: int, dialect: sa.Dialect) -> Statement:
         dialect: the SQL dialect of the database.
     """
     low = source.from_on(source.bound(0))
-    return _compiled(_one(source.ordered(source.key).where(low), behind=rows), dialect)
+    return _compiled(_limited(source.ordered(source.key).where(low), behind=rows), dialect)
 
 
 @lru_cache(maxsize=64)
@@ -197,7 +197,7 @@ def some_keys(source: ReadTable, rows: int, dialect: sa.Dialect) -> Statement:
         dialect: the SQL dialect of the database.
     """
     query = sa.select(*(_column(name) for name in source.key)).select_from(_table(source.table))
-    return _compiled(query.where(*source.present()).limit(_number(rows)), dialect)
+    return _compiled(_limited(query.where(*source.present()), rows), dialect)
 
 
 @lru_cache(maxsize=64)
@@ -212,7 +212,7 @@ def repeated_key(source: ReadTable, folded: tuple[str, ...], dialect: sa.Dialect
     key = [source.column(name) for name in source.key]
     query = sa.select(*key, sa.func.count()).select_from(_table(source.table)).where(*source.present())
     groups = [*key, *(sa.cast(_column(name), sa.BINARY()) for name in folded)]
-    return _compiled(_one(query.group_by(*groups).having(sa.func.count() > _number(1))), dialect)
+    return _compiled(_limited(query.group_by(*groups).having(sa.func.count() > _number(1))), dialect)
 
 
 def odd_key(source: ReadTable, kinds: Mapping[str, ColumnType], dialect: sa.Dialect) -> Statement:
@@ -224,7 +224,7 @@ def odd_key(source: ReadTable, kinds: Mapping[str, ColumnType], dialect: sa.Dial
         dialect: the SQL dialect of the database.
     """
     odd = [sa.not_(_spelt(_column(name), kinds[name].domain)) for name in source.key]
-    return _compiled(_one(source.ordered(source.key).where(sa.or_(*odd))), dialect)
+    return _compiled(_limited(source.ordered(source.key).where(sa.or_(*odd))), dialect)
 
 
 def _spelt(column: sa.ColumnElement[Any], kind: Domain) -> Condition:
@@ -250,8 +250,8 @@ def quoted(name: str) -> sa.quoted_name:
     return sa.quoted_name(name, quote=True)
 
 
-def _one(query: sa.Select[Any], behind: int = 0) -> sa.Select[Any]:
-    return query.limit(_number(1)).offset(_number(behind))
+def _limited(query: sa.Select[Any], rows: int = 1, behind: int = 0) -> sa.Select[Any]:
+    return query.limit(_number(rows)).offset(_number(behind))
 
 
 def _number(value: int) -> sa.ColumnElement[int]:

@@ -41,9 +41,9 @@ RANGES_AT_ONCE = 16
 # The most keys of one statement. A key costs client and server 6.9 µs in a list of 512, and 4.2 µs in one of
 # 4,096.
 KEYS_AT_ONCE = 4096
-# The most keys of several columns: SQLite refuses conditions that are more than 1,000 deep. Also the most keys
-# of a view: MariaDB makes a table of a list of 1,000 values or more, does not pass it into a UNION, and walks
-# through the tables of the view.
+# The most keys of several columns: SQLite refuses conditions that are more than 1,000 deep. It is also the
+# most keys of a view: MariaDB makes a table of a list of 1,000 values or more. It does not pass this table
+# into a UNION, but walks through the tables of the view.
 FEWER_KEYS_AT_ONCE = 512
 # Up to this number of keys the driver's own rows take less time than columns: 0.42 against 0.63 ms for one
 # key, 0.51 against 0.71 for ten, but 1.8 against 1.3 for 100 (a local MariaDB, medians of four runs in

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import uuid
 from contextlib import closing, suppress
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 
 from endmark.control.database import OpsDatabase
 from endmark.control.description import describe
-from endmark.control.knobs import stale, steps_of
+from endmark.control.knobs import stale, steps_of, unreadable
 from endmark.control.pulse import Pulse
 from endmark.control.sign_of_life import SignsOfLife
 from endmark.control.tuning import Tuning
@@ -126,8 +125,12 @@ def _run(
     say("Spark is up")
     signs.ask(lambda: spark.streams.active)
     warm_up(spark, options.buckets)
-    is_stale = partial(stale, steps_of(pipeline), unpaged=unpaged_lookups(pipeline, directories))
-    for turn in run.ops.refuse_turns(pipeline.name, is_stale):
+    steps, unpaged = steps_of(pipeline), unpaged_lookups(pipeline, directories)
+
+    def refused(name: str, value: Any) -> str | None:
+        return stale(steps, name, value) or unreadable(unpaged, name, value)
+
+    for turn in run.ops.refuse_turns(pipeline.name, refused):
         say(f"ignores what {turn['by']} turned in batch {turn['batch_id']}: {turn['refused']}")
     # A job that stops by itself reads no record that is sent after its start.
     tuning = None if options.available_now else Tuning(pipeline, run.ops)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from endmark.control.askable_keys import keys_of, require_askable
-from endmark.control.knobs import Steps, steps_of, turned
+from endmark.control.knobs import Steps, steps_of, turned, unreadable
 from endmark.engine import channels
 from endmark.errors import ConfigError
 from endmark.state.segment import int64
@@ -103,14 +103,15 @@ class ControlPacker:
             partition, offset: the place of its record.
             time: the timestamp of its record in Kafka, in microseconds since 1970.
         """
-        value, refused = turn.value, None
+        value, refused, ignored = turn.value, None, None
         try:
-            value = turned(self.plan.steps, turn.name, turn.value, self.plan.unpaged)
+            value = turned(self.plan.steps, turn.name, turn.value)
         except ConfigError as why:
             refused = str(why)
         else:
+            ignored = unreadable(self.plan.unpaged, turn.name, value)
             knob = {"partition": partition, "offset": offset, "name": turn.name, "value": value}
-            for label in self.buckets.labels:
+            for label in self.buckets.labels if ignored is None else ():
                 self.packer.add_json(label, channels.KNOBS, knob)
         self.turns.append(
             {
@@ -120,7 +121,7 @@ class ControlPacker:
                 "by": turn.by,
                 "name": turn.name,
                 "value": value,
-                "refused": refused,
+                "refused": refused or ignored,
                 "why": turn.why,
             }
         )

@@ -1,0 +1,80 @@
+"""Views as relations: read by lists of keys, if the database finds a key without a walk through a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from endmark.errors import ConfigError
+from support.relations import Database, batch_of, rows_of
+
+JOIN = "SELECT b.id, t.label AS name FROM base b JOIN {} t ON t.tier = b.tier"
+
+
+@pytest.fixture(params=["sqlite", "mariadb", "mysql", "postgresql"], scope="module")
+def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Database:
+    if request.param == "sqlite":
+        return Database(f"sqlite:///{tmp_path_factory.mktemp('views') / 'r.db'}")
+    return Database(request.getfixturevalue(request.param).url)
+
+
+def with_view(database: Database, query: str, rows: int) -> None:
+    database.run("DROP VIEW IF EXISTS seen")
+    key = "BIGINT NOT NULL PRIMARY KEY"
+    people = [(n, n % 3, f"n{n}", n) for n in range(rows)]
+    database.create("base", f"id {key}, tier BIGINT, name VARCHAR(20), other BIGINT", people)
+    tiers = [(n, f"t{n}") for n in range(3)]
+    database.create("tiers", f"tier {key}, label VARCHAR(20)", tiers)
+    database.create("loose", "tier BIGINT, label VARCHAR(20)", tiers)
+    database.run(f"CREATE VIEW seen AS {query}")
+
+
+@pytest.mark.parametrize("rows", [3, 700])
+@pytest.mark.parametrize(
+    ("query", "prefix"), [("SELECT id, name FROM base", "n"), (JOIN.format("tiers"), "t")]
+)
+def test_a_view_that_finds_its_keys(database: Database, query: str, prefix: str, rows: int) -> None:
+    """It has no pages, whatever its size. Lists of keys find their rows, and prove other keys absent."""
+    with_view(database, query, rows)
+    reader = database.reader("seen", "id", id="long", name="string")
+    reader.check()
+
+    directory = reader.directory(2)
+    assert (directory.unpaged or "").startswith("relation 'seen' is a view, which is read by lists of keys")
+    assert directory.samples.num_rows == rows
+    found = rows_of(reader.read_keys(batch_of(reader, [(n,) for n in range(1000)])))
+    assert sorted(found) == [(n, f"n{n}" if prefix == "n" else f"t{n % 3}") for n in range(rows)]
+    with pytest.raises(ConfigError, match="is a view"):
+        reader.pages([(None, None)])
+
+
+@pytest.mark.parametrize("rows", [3, 700])
+@pytest.mark.parametrize(
+    ("query", "walked"),
+    [("SELECT other AS id, name FROM base", "base"), (JOIN.format("loose"), "loose|t")],
+)
+def test_a_view_that_walks(database: Database, query: str, walked: str, rows: int) -> None:
+    """The message has the table as the plan names it, which is its alias in some databases."""
+    with_view(database, query, rows)
+    reader = database.reader("seen", "id", id="long", name="string")
+    with pytest.raises(ConfigError, match=rf"relation 'seen' is a view.* through all of ({walked});"):
+        reader.check()
+    database.run("CREATE INDEX base_other ON base (other)", "CREATE INDEX loose_tier ON loose (tier)")
+    reader.check()
+
+
+def test_keys_of_a_view_may_repeat_until_they_are_read(tmp_path: Path) -> None:
+    """The database would compute all of the view to count its keys, so no key is counted at the start."""
+    database = Database(f"sqlite:///{tmp_path / 'r.db'}")
+    database.create("twice", "id BIGINT, name TEXT", [(1, "a"), (1, "b")])
+    database.run("CREATE INDEX twice_id ON twice (id)", "CREATE VIEW seen AS SELECT id, name FROM twice")
+    database.reader("seen", "id", id="long", name="string").check()
+
+
+def test_a_missing_table_is_told_with_views(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'r.db'}")
+    database.create("base", "id INTEGER PRIMARY KEY")
+    database.run("CREATE VIEW seen AS SELECT id FROM base")
+    with pytest.raises(ConfigError, match="no such table, only: base, seen"):
+        database.reader("sene", "id", id="long").check()
