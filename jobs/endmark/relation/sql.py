@@ -188,7 +188,14 @@ class SqlRelation:
             with connection.connected(self._engine) as connected:
                 return walked_tables(connected, statement.text, statement.bind(found))
 
-        if found and (tables := self._patience.retried(walked)):
+        try:
+            tables = self._patience.retried(walked) if found else []
+        except ConfigError as error:
+            raise ConfigError(
+                f"{error}; a view is read only if its plan can be asked for, for which MySQL and MariaDB "
+                "demand SHOW VIEW on the view and SELECT on its tables"
+            ) from error
+        if tables:
             raise ConfigError(
                 f"{self._name} is a view, and to find one key of it the database would walk through all of "
                 f"{', '.join(tables)}; create an index there by the columns that the view's key comes from "

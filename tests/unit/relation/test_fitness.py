@@ -112,18 +112,6 @@ def test_collations_whose_order_is_not_known(
         assert reader.pages([(None, None)]).num_rows == 1
 
 
-def test_a_table_that_loses_its_pages_is_not_read_by_them(mariadb: MariaDb) -> None:
-    """A job whose table gets another collation stops when it reads a page, since pages have become wrong."""
-    server = Database(mariadb.url)
-    server.create("loses", f"k {server.exact} PRIMARY KEY", [("a",)])
-    reader = server.reader("loses", "k", k="string")
-    with reader.batch():
-        assert reader.pages([(None, None)]).num_rows == 1
-    server.run("ALTER TABLE loses MODIFY k VARCHAR(60) COLLATE utf8mb4_general_ci")
-    with reader.batch(), pytest.raises(ConfigError, match=r"lists of keys alone.*; ALTER TABLE loses"):
-        reader.pages([(None, None)])
-
-
 def test_character_sets_that_are_not_known(server: Database) -> None:
     """The message names the sets that a key may have, and the statement that mends the column."""
     server.create("cyrillic", "k VARCHAR(20) CHARACTER SET cp1251 PRIMARY KEY")
