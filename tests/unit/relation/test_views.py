@@ -64,6 +64,48 @@ def test_a_view_that_walks(database: Database, query: str, walked: str, rows: in
     reader.check()
 
 
+@pytest.mark.parametrize("rows", [3, 100])
+def test_a_view_with_many_rows_of_a_key(database: Database, rows: int) -> None:
+    """A walk through a small table is faster than its index, and no reason to refuse the view."""
+    with_view(
+        database, "SELECT b.other AS id, t.label AS name FROM base b JOIN tiers t ON t.tier = b.tier", rows
+    )
+    database.run("UPDATE base SET other = 1", "CREATE INDEX base_other ON base (other)")
+    reader = database.reader("seen", "id", id="long", name="string")
+    reader.check(unique=False)
+    assert reader.read_keys(batch_of(reader, [(1,), (2,)])).num_rows == rows
+
+
+@pytest.mark.parametrize("rows", [3, 700])
+def test_a_view_that_is_computed_whole(database: Database, rows: int) -> None:
+    """No condition goes into a view with a limit, even if the view's own condition has an index."""
+    limited = "SELECT id, name FROM base {} ORDER BY id LIMIT 10000"
+    with_view(database, limited.format(""), rows)
+    reader = database.reader("seen", "id", id="long", name="string")
+    with pytest.raises(ConfigError, match="through all of base"):
+        reader.check()
+    if database.backend == "mysql":
+        database.run("CREATE INDEX base_other ON base (other)", "DROP VIEW seen")
+        database.run("CREATE VIEW seen AS " + limited.format("WHERE other >= 0"))
+        with pytest.raises(ConfigError, match="through all of base"):
+            reader.check()
+
+
+@pytest.mark.parametrize("rows", [3, 700])
+@pytest.mark.parametrize("where", ["sqlite", "mariadb", "postgresql"])
+def test_a_union_that_finds_its_keys(
+    request: pytest.FixtureRequest, tmp_path: Path, where: str, rows: int
+) -> None:
+    """Conditions on the key go into both parts. MySQL 8.0.15 computes them whole, so it is not tried."""
+    url = f"sqlite:///{tmp_path / 'r.db'}" if where == "sqlite" else request.getfixturevalue(where).url
+    database = Database(url)
+    with_view(database, "SELECT id, name FROM base UNION ALL SELECT tier, label FROM tiers", rows)
+    reader = database.reader("seen", "id", id="long", name="string")
+    reader.check(unique=False)
+    found = reader.read_keys(batch_of(reader, [(n,) for n in range(1000)]))
+    assert found.num_rows == rows + 3
+
+
 def test_text_keys_of_a_view(database: Database) -> None:
     """Each key gets its own rows, under the usual collation, too. PostgreSQL needs an index by bytes."""
     database.run("DROP VIEW IF EXISTS seen")
