@@ -79,12 +79,12 @@ def test_a_view_with_many_rows_of_a_key(database: Database, rows: int) -> None:
 @pytest.mark.parametrize("rows", [3, 700])
 def test_a_view_that_is_computed_whole(database: Database, rows: int) -> None:
     """No condition goes into a view with a limit, even if the view's own condition has an index."""
-    limited = "SELECT id, name FROM base {} ORDER BY id LIMIT 10000"
+    limited = "SELECT id, name FROM base {} LIMIT 10000"
     with_view(database, limited.format(""), rows)
     reader = database.reader("seen", "id", id="long", name="string")
     with pytest.raises(ConfigError, match="through all of base"):
         reader.check()
-    if database.backend == "mysql":
+    if database.backend == "mysql" and rows > 3:
         database.run("CREATE INDEX base_other ON base (other)", "DROP VIEW seen")
         database.run("CREATE VIEW seen AS " + limited.format("WHERE other >= 0"))
         with pytest.raises(ConfigError, match="through all of base"):
