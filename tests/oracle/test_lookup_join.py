@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pytest
@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from endmark.operators.lookup.cache import CacheSpec, FrontCache
 from endmark.operators.lookup.join import LookupJoin, LookupSpec, Misses, Source
 from endmark.operators.lookup.read_timing import measure
 from endmark.operators.lookup.strategies import STRATEGIES, Name
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from support.postgresql import PostgreSql
 
 KEYS = st.integers(-3, 12)
+# Texts that differ only in case, accents or blanks at the end, and one that latin1 does not have.
+TEXTS = st.sampled_from(["", " ", "a", "A", "\u00e1", "a ", "A ", "b", "\u2603"])
+Key = TypeVar("Key", int, str)
 Fill: TypeAlias = "Callable[[list[tuple[int, str]]], SqlRelation]"
 
 
@@ -69,7 +73,7 @@ def _stream(keys: list[int]) -> pa.RecordBatch:
     return pa.record_batch({"n": pa.array(range(len(keys)), pa.int64()), "key": pa.array(keys, pa.int64())})
 
 
-def _partners(keys: list[int], rows: list[tuple[int, str]]) -> Iterator[tuple[int, str | None]]:
+def _partners(keys: list[Key], rows: list[tuple[Key, str]]) -> Iterator[tuple[int, str | None]]:
     for n, key in enumerate(keys):
         values = [value for of, value in rows if of == key]
         yield from ((n, value) for value in values)
@@ -115,3 +119,65 @@ def test_answers_of_a_database_equal_the_definition(
             if strategy == "hybrid":
                 wanted = _stream(keys).select(["key"])
                 assert len(set(directory.page_of(wanted).tolist())) == output.figures.pages
+
+
+@pytest.fixture(scope="module", params=["mariadb utf8mb4_general_ci", "mysql latin1_swedish_ci"])
+def folded(request: pytest.FixtureRequest) -> Callable[[list[tuple[str, str]]], SqlRelation]:
+    """Puts rows into a relation whose text keys the database compares without case, accents and blanks."""
+    server, collation = request.param.split()
+    url = request.getfixturevalue(server).url
+    engine, key = sa.create_engine(url), sa.Column("k", sa.String(20, collation=collation))
+    table = sa.Table(
+        "folded_oracle", sa.MetaData(), key, sa.Column("v", sa.String(20)), sa.Index("folded_k", "k")
+    )
+    table.create(engine)
+    columns = {"k": "string", "v": "string"}
+    spec = Relation.model_validate({"url": url, "table": "folded_oracle", "key": "k", "columns": columns})
+    relation = SqlRelation(spec)
+    relation.check(unique=False)
+
+    def replace(rows: list[tuple[str, str]]) -> SqlRelation:
+        with engine.begin() as connection:
+            connection.execute(table.delete())
+            if rows:
+                connection.execute(table.insert(), [{"k": key, "v": value} for key, value in rows])
+        return relation
+
+    return replace
+
+
+@cases(80)
+@given(
+    master=st.lists(TEXTS.filter(lambda text: text != "\u2603"), max_size=15),
+    batches=st.lists(st.lists(TEXTS, max_size=12), max_size=3),
+    strategy=st.sampled_from([each.name for each in STRATEGIES.values() if not each.by_pages]),
+    cached=st.booleans(),
+)
+def test_answers_under_a_collation_equal_the_definition(
+    folded: Callable[[list[tuple[str, str]]], SqlRelation],
+    master: list[str],
+    batches: list[list[str]],
+    strategy: Name,
+    cached: bool,
+) -> None:
+    """Keys are equal if their bytes are, whatever the database takes for equal, in the cache, too."""
+    rows = [(key, f"v{n}") for n, key in enumerate(master)]
+    relation = folded(rows)
+    directory, key = relation.directory(2), KeySpec.of(["key"], [pa.string()])
+    schema = pa.schema([("n", pa.int64()), ("key", pa.string())])
+    spec = LookupSpec(schema, key, {"v": "r_v"}, Misses("nulls"))
+    cache = FrontCache(CacheSpec(1 << 20, 10, 10), KeySpec.of(["k"], [pa.string()]), relation.schema)
+    with tempfile.TemporaryDirectory() as local:
+        store = SegmentStore(MemoryBlobs(), Path(local))
+        source = Source(relation, directory, strategy, measure(relation, directory))
+        join = LookupJoin(spec, source, store, cache if cached else None)
+        for keys in batches:
+            output = join.process(pa.record_batch([range(len(keys)), keys], schema=schema), now=0)
+
+            joined = Counter(
+                pair
+                for batch in output.joined
+                for pair in zip(batch.column("n").to_pylist(), batch.column("r_v").to_pylist(), strict=True)
+            )
+            assert joined == Counter(_partners(keys, rows))
+            assert output.figures.pages == 0

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from endmark.engine import channels
 from endmark.engine.bucket.lookup_levels import lookup_places
-from endmark.engine.bucket.lookup_plan import LookupPlan, lookup_plan
+from endmark.engine.bucket.lookup_plan import LookupPlan, lookup_plan, unpaged_lookups
 from endmark.engine.bucket.task import BucketTask
 from endmark.engine.channels import Buckets
 from endmark.engine.groups.stage import GroupStage
@@ -27,7 +27,7 @@ from endmark.metrics import sample
 from endmark.operators.stream_join.announce import aligned
 from endmark.pipeline import Lookup, Pipeline, Relation
 from endmark.pipeline.tables import deleted_role, is_latest_role, step_of
-from endmark.relation.contract import PagedRelation
+from endmark.relation.contract import PageDirectory, PagedRelation
 from endmark.spark.tables import targets
 from endmark.state import codec
 from endmark.state.store import MemoryBlobs, SegmentStore
@@ -91,6 +91,8 @@ class BucketTasks:
         streams = stream_plans(pipeline, counts)
         places = lookup_places(pipeline)
 
+        directories: dict[str, PageDirectory] = {}
+
         def looking(declared: Lookup, stream: StreamPlan) -> LookupPlan:
             rows = others.get(declared.relation, relation)
             reader: PagedRelation
@@ -99,13 +101,14 @@ class BucketTasks:
                 reader, page_rows = relation_in_memory(pipeline.relations[declared.relation], rows), 2
             else:
                 reader = rows
+            directories[declared.relation] = reader.directory(page_rows)
             return lookup_plan(
                 declared,
                 places[declared.relation],
                 stream,
                 buckets,
                 reader,
-                reader.directory(page_rows),
+                directories[declared.relation],
                 nullcontext,
                 cache_name=str(directory),
             )
@@ -128,7 +131,9 @@ class BucketTasks:
             GroupTasks(plan, directory, onward) for plan, onward in zip_longest(group_plans, group_plans[1:])
         ]
         self._batches = 0
-        self._ingest = Ingest(streams, self._buckets, ControlPlan.of(pipeline))
+        self._ingest = Ingest(
+            streams, self._buckets, ControlPlan.of(pipeline, unpaged_lookups(pipeline, directories))
+        )
         self.reports: list[dict[str, Any]] = []
         self.patterns: list[dict[str, Any]] = []
 

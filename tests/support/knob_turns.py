@@ -10,6 +10,7 @@ import numpy as np
 
 from endmark.engine import channels
 from endmark.metrics import add
+from endmark.relation.contract import PagedRelation
 from endmark.wire.control import Turn
 from support.bucket_tasks import BUCKETS, BucketTasks, Located
 from support.verify_world import Record, make_pipeline
@@ -21,7 +22,7 @@ PLACES = {"lookup": "steps.known.lookup.", "join": "steps.matched.", "batch": "b
 class Turning:
     """Batches of a pipeline and what they tell."""
 
-    def __init__(self, directory: Path, sellers: list[Any] = SELLERS, **fields: Any) -> None:
+    def __init__(self, directory: Path, sellers: list[Any] | PagedRelation = SELLERS, **fields: Any) -> None:
         self._tasks = BucketTasks(
             make_pipeline(windows=(None, None), **fields), sellers, 1, directory, full_batch=1
         )

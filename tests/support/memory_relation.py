@@ -55,3 +55,13 @@ class MemoryRelation:
 
     def _at(self, key: KeyValues) -> int:
         return bisect_left(self._keys, key)
+
+
+class UnpagedRelation(MemoryRelation):
+    """R that can be read by lists of keys alone."""
+
+    def directory(self, page_rows: int) -> PageDirectory:
+        return PageDirectory.without_pages(self._rows.select(list(self.key)), "it is a view")
+
+    def pages(self, ranges: list[KeyRange]) -> pa.RecordBatch:
+        raise AssertionError("a page was read")

@@ -225,7 +225,7 @@ def plan(
 
     The state is predicted for a join of two streams.
     """
-    from endmark.planning.forecast import forecast
+    from endmark.planning.forecast import UnpagedError, forecast
     from endmark.planning.join_forecast import forecast_join, is_predictable, measured, with_given
     from endmark.planning.join_state import BATCHES
 
@@ -241,7 +241,11 @@ def plan(
     is_planned = is_predictable(spec) or lag is not None or any(given.values())
     figures = with_given(spec, measured(spec, batches), given, lag) if is_planned else None
     join = None if figures is None else forecast_join(spec, figures, buckets)
-    found = forecast(spec, relation, memory, batch_rows, exponent) if spec.lookups or relation else None
+    found, unpaged = None, []
+    try:
+        found = forecast(spec, relation, memory, batch_rows, exponent) if spec.lookups or relation else None
+    except UnpagedError as why:
+        unpaged = [str(why), ""]
     if ops_url:
         with closing(OpsDatabase(ops_url)) as database:
             for made in (found, join):
@@ -251,7 +255,7 @@ def plan(
         facts = {} if found is None else found.facts
         Output(as_json).emit({**facts, "join": None if join is None else join.facts})
         return
-    lines = [] if found is None else [*found.lines(), ""]
+    lines = unpaged if found is None else [*found.lines(), ""]
     unknown = "the join is not predicted: give --rate of each stream, or --ops-url of a job that has run"
     if (count := len(spec.read_streams)) > 2:
         lines.append(f"the join is not predicted: the model is for two streams, not {count}")

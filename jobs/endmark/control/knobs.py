@@ -13,6 +13,7 @@ from operator import attrgetter, getitem
 from typing import TYPE_CHECKING, Any, get_args
 
 from endmark.errors import ConfigError
+from endmark.operators.lookup.strategies import require_readable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -111,6 +112,26 @@ def stale(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> str 
         return None
     try:
         turned(steps, name, value)
+    except ConfigError as why:
+        return str(why)
+    return None
+
+
+def unreadable(unpaged: Mapping[str, str], name: str, value: Any) -> str | None:
+    """Return why a relation cannot be read as a knob's value says; `None` if it can.
+
+    The pipeline file allows the value, so its record is no dead letter. But only the database says whether a
+    relation has pages, so the job ignores the value and says why.
+
+    Args:
+        unpaged: the reason why a lookup's relation has no pages, by the place of the lookup.
+        name: the name of the knob.
+        value: an allowed value of the knob.
+    """
+    place, _, field = name.rpartition(".")
+    try:
+        if field == "strategy":
+            require_readable(name, value, unpaged.get(place))
     except ConfigError as why:
         return str(why)
     return None

@@ -71,6 +71,11 @@ def relations_at(url: str, tables: Sequence[str] = ()) -> list[DraftRelation]:
     with _connected(parsed) as connection:
         inspector = sa.inspect(connection)
         there = inspector.get_table_names()
+        if views := [table for table in tables if table in inspector.get_view_names()]:
+            raise ConfigError(
+                f"--tables: {', '.join(views)}: a view has no primary key; leave it out, and declare it by "
+                "hand with the columns that identify its rows"
+            )
         if missing := [table for table in tables if table not in there]:
             raise ConfigError(
                 f"--tables: {place(parsed)} has no table {', '.join(missing)}; there are: "

@@ -18,7 +18,7 @@ from endmark.engine.segment_cache import cache_directory
 from endmark.errors import ConfigError
 from endmark.operators.lookup.join import LookupJoin, LookupSpec, Misses, Source
 from endmark.operators.lookup.read_timing import measure
-from endmark.operators.lookup.strategies import STRATEGIES
+from endmark.operators.lookup.strategies import STRATEGIES, require_readable
 from endmark.operators.stream_join.results import Results
 from endmark.relation.sql import SqlRelation
 from endmark.state.keys import KeySpec
@@ -88,6 +88,7 @@ class LookupStage:
         reader.check()
         spec = cls.spec_of(rows, reader, on, how, prefix)
         directory = reader.directory(_PAGE_ROWS)
+        require_readable("strategy", strategy, directory.unpaged)
         source = Source(reader, directory, strategy, measure(reader, directory), unique=True)
         return cls(spec, source, reader.batch, punctuations)
 

@@ -219,7 +219,9 @@ class Stream(Model):
 class Relation(Model):
     """The master table R of a lookup join, reached by an SQLAlchemy URL.
 
-    If the database does not answer, the job asks again for the time `retry`, and then stops.
+    `table` is a table with an index that begins with the columns of `key`, or a view. A view is read by lists
+    of keys alone, and so is a key with a text column in MySQL or MariaDB whose collation does not compare
+    bytes. If the database does not answer, the job asks again for the time `retry`, and then stops.
     """
 
     url: AtRestart[str]

@@ -125,7 +125,8 @@ class Lookup(Model):
     column alone if only one has it.
 
     `strategy` says what is read next: pages of `page_rows` rows, lists of keys, or all of the relation;
-    `auto` takes the cheapest by measured costs.
+    `auto` takes the cheapest by measured costs. A relation that is read by lists of keys alone needs `auto`,
+    `batched` or `inlj`.
 
     A batch that is no pause (`batch.pause_below`) stops reading after `time_per_batch`. Rows without an
     answer wait in `memory`, which all buckets share, and hold back the records that came after them. When

@@ -96,6 +96,10 @@ class Forecast:
         ]
 
 
+class UnpagedError(ConfigError):
+    """A relation has no pages, so strategies cannot be compared."""
+
+
 def forecast(
     pipeline: Pipeline, relation: str | None, memory: int | None, batch_rows: int, exponent: float
 ) -> Forecast:
@@ -109,6 +113,7 @@ def forecast(
         exponent: the exponent of the Zipf distribution of the stream's keys; 0 is uniform.
 
     Raises:
+        UnpagedError: the relation is read by lists of keys alone.
         ConfigError: there is no such lookup, or the relation cannot be read as declared, or is empty.
         RelationUnreachableError: the database does not answer.
     """
@@ -116,6 +121,8 @@ def forecast(
     reader = SqlRelation(pipeline.relations[lookup.relation])
     reader.check(unique=False)
     directory = reader.directory(lookup.page_rows)
+    if directory.unpaged is not None:
+        raise UnpagedError(f"the lookup is not predicted: {directory.unpaged}")
     try:
         costs = calibrate(reader, directory, payload=_payload(pipeline, lookup))
     except ValueError as error:

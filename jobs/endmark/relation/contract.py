@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +22,8 @@ KeyRange = tuple[KeyValues | None, KeyValues | None]
 class RelationReader(Protocol):
     """Reads a relation R.
 
-    Every answer has R's columns and is ordered by key. Keys with a null are never read. The rows of a page,
-    and all rows of one key, are as they were at one moment.
+    Every answer has R's columns. Keys with a null are never read. The rows of a page, and all rows of one
+    key, are as they were at one moment.
     """
 
     @property
@@ -37,7 +37,7 @@ class RelationReader(Protocol):
         ...
 
     def pages(self, ranges: list[KeyRange]) -> pa.RecordBatch:
-        """Return all rows of ascending, disjoint key ranges."""
+        """Return all rows of ascending, disjoint key ranges, ordered by key."""
         ...
 
     def read_keys(self, keys: pa.RecordBatch) -> pa.RecordBatch:
@@ -59,6 +59,10 @@ class PageDirectory:
     Pages cover all keys: the first page has no lower bound, and the last has no upper bound. A row that comes
     to R later therefore still belongs to a page.
 
+    Attributes:
+        unpaged: the reason why R is read by lists of keys alone, and what mends it; `None` if R has pages.
+        samples: some keys of R that can be read to time reads.
+
     Args:
         lower_keys: the lower key of each page, ascending and distinct, with a column for each of R's key
             columns. Strings are ordered by their bytes.
@@ -66,8 +70,20 @@ class PageDirectory:
 
     def __init__(self, lower_keys: pa.RecordBatch) -> None:
         # One entry stands for the unbounded first page even when R is empty.
-        self._bounds = lower_keys.slice(1)
+        self._bounds = self.samples = lower_keys.slice(1)
         self._key = KeySpec.of(lower_keys.schema.names, lower_keys.schema.types)
+        self.unpaged: str | None = None
+
+    @classmethod
+    def without_pages(cls, samples: pa.RecordBatch, unpaged: str) -> Self:
+        """Make the directory of a relation without pages. Its one page has all keys, and is never read.
+
+        Args:
+            samples, unpaged: the attributes.
+        """
+        directory = cls(samples.slice(0, 0))
+        directory.samples, directory.unpaged = samples, unpaged
+        return directory
 
     def __len__(self) -> int:
         return int(self._bounds.num_rows) + 1
@@ -89,11 +105,6 @@ class PageDirectory:
         low = self._bound(first - 1) if first > 0 else None
         high = self._bound(last) if last < self._bounds.num_rows else None
         return low, high
-
-    @property
-    def bounds(self) -> pa.RecordBatch:
-        """The lower keys of all pages but the first."""
-        return self._bounds
 
     @property
     def _codes(self) -> Ints:

@@ -50,6 +50,11 @@ ORDER BY c.relname, k.place
 """
 _COLUMNS = {"sqlite": _SQLITE_COLUMNS, "mysql": _MYSQL_COLUMNS, "postgresql": _POSTGRESQL_COLUMNS}
 _INDEXES = {"sqlite": _SQLITE_INDEXES, "mysql": _MYSQL_INDEXES, "postgresql": _POSTGRESQL_INDEXES}
+_VIEWS = {
+    "sqlite": "SELECT 1 FROM sqlite_master WHERE type = 'view' AND lower(name) = lower(:table)",
+    "mysql": "SELECT 1 FROM information_schema.views WHERE table_schema = DATABASE() AND table_name = :table",
+    "postgresql": "SELECT 1 FROM pg_class WHERE oid = to_regclass(quote_ident(:table)) AND relkind = 'v'",
+}
 
 
 @dataclass(frozen=True)
@@ -84,10 +89,11 @@ class Index:
 
 @dataclass(frozen=True)
 class Definition:
-    """The columns and indexes of a table. A table that does not exist has no columns."""
+    """The columns and indexes of a table or view. One that does not exist has no columns."""
 
     columns: dict[str, Column]
     indexes: tuple[Index, ...]
+    is_view: bool
 
     def finding(self, key: tuple[str, ...]) -> list[Index]:
         """Return the indexes that begin with the columns of the key, in the order of the key."""
@@ -105,9 +111,12 @@ def columns_of(connection: sa.Connection, table: str) -> dict[str, Column]:
 
 
 def definition_of(connection: sa.Connection, table: str) -> Definition:
-    """Read the columns and indexes of a table."""
-    rows = connection.execute(sa.text(_INDEXES[backend_of(connection.engine.url)]), {"table": table})
-    return Definition(columns_of(connection, table), tuple(_indexes(rows)))
+    """Read the columns and indexes of a table or view."""
+    backend, name = backend_of(connection.engine.url), {"table": table}
+    indexes = tuple(_indexes(connection.execute(sa.text(_INDEXES[backend]), name)))
+    # A view has no index. Other tables are not asked, since each batch of a job reads the definition.
+    is_view = not indexes and connection.execute(sa.text(_VIEWS[backend]), name).first() is not None
+    return Definition(columns_of(connection, table), indexes, is_view)
 
 
 def _indexes(rows: Iterable[Any]) -> Iterable[Index]:

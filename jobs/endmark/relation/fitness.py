@@ -1,4 +1,4 @@
-"""Checks that a table can be read as declared: values do not change, and different keys stay different."""
+"""Checks that a table can be read as declared: values do not change, and an index finds each key."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from endmark.domain import Domain
 from endmark.errors import ConfigError
 from endmark.relation.backend import backend_of
+from endmark.relation.charsets import CHARSETS, charset_of
 from endmark.relation.values import DOUBLE_DIGITS
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from endmark.types import ColumnType
 
 # These collations compare texts by their code points alone, including blanks at the end. MySQL has its own
-# since 8.0.17.
+# since 8.0.17. Under any other one, the database may take different keys for equal, and its order of keys is
+# not ours.
 _EXACT_MARIADB, _EXACT_MYSQL = "utf8mb4_nopad_bin", "utf8mb4_0900_bin"
 
 _TEXT = r"(var)?char\(\d+\)|(tiny|medium|long)?text"
@@ -93,7 +95,7 @@ def require_fit(relation: Relation, there: Definition, dialect: sa.Dialect) -> N
 
     Raises:
         ConfigError: a column is missing, or has a type whose values could change on the way. Or the key has
-            no index, or a collation that takes different keys for equal. The text says what mends it.
+            no index, or a character set that is not known. The text says what mends it.
     """
     name, backend = f"relation {relation.table!r}", backend_of(relation.url)
     if missing := [column for column in relation.columns if column not in there.columns]:
@@ -106,8 +108,43 @@ def require_fit(relation: Relation, there: Definition, dialect: sa.Dialect) -> N
                 f"unchanged; declare it as it is, or make it {_instead(kind, backend)}"
             )
         if backend == "mysql" and column in relation.key and kind.domain is Domain.STRING:
-            _require_exact(relation, column, declared, exact_collation(dialect))
-    _require_index(relation, there, backend)
+            _require_charset(relation, column, declared, exact_collation(dialect))
+    if not there.is_view:
+        _require_index(relation, there, backend)
+
+
+def folded(relation: Relation, there: Definition, dialect: sa.Dialect) -> dict[str, str]:
+    """Return the collations of key columns that MySQL or MariaDB does not compare by their bytes.
+
+    The database may take different texts of such a column for equal, such as 'a' and 'A', or 'a' and 'a '.
+
+    Args:
+        relation, there, dialect: the arguments of `require_fit`.
+    """
+    exact = exact_collation(dialect)
+    collations = {name: there.columns[name].collation for name in relation.key if name in there.columns}
+    return {name: each for name, each in collations.items() if each is not None and each != exact}
+
+
+def why_unpaged(relation: Relation, there: Definition, dialect: sa.Dialect) -> str | None:
+    """Return why a relation is read by lists of keys alone, and what mends it; `None` if it has pages.
+
+    Args:
+        relation, there, dialect: the arguments of `require_fit`.
+    """
+    name = f"relation {relation.table!r}"
+    if there.is_view:
+        return f"{name} is a view, which is read by lists of keys alone; name its table instead to read pages"
+    if not (collations := folded(relation, there, dialect)):
+        return None
+    columns = ", ".join(f"{column!r} by {collation}" for column, collation in collations.items())
+    changes = ", ".join(
+        _made_exact(column, there.columns[column], exact_collation(dialect)) for column in collations
+    )
+    return (
+        f"{name} is read by lists of keys alone, since the database compares column {columns}, whose order "
+        f"of keys is not known here; ALTER TABLE {relation.table} {changes} brings pages back"
+    )
 
 
 def holds(declared: Column, kind: ColumnType, backend: Backend) -> bool:
@@ -126,14 +163,19 @@ def _instead(kind: ColumnType, backend: Backend) -> str:
     return instead.get(kind.domain, str(kind).upper())
 
 
-def _require_exact(relation: Relation, column: str, declared: Column, exact: str) -> None:
-    if declared.collation != exact:
+def _require_charset(relation: Relation, column: str, declared: Column, exact: str) -> None:
+    charset = charset_of(declared.collation or exact)
+    if charset not in CHARSETS:
         raise ConfigError(
-            f"relation {relation.table!r}: column {column!r} is compared by {declared.collation}, which "
-            "takes for one what are several keys, such as 'a' and 'A', or 'a' and 'a '; "
-            f"ALTER TABLE {relation.table} MODIFY {column} {declared.type.upper()} CHARACTER SET utf8mb4 "
-            f"COLLATE {exact} mends it"
+            f"relation {relation.table!r}: column {column!r} has the character set {charset}, so it is not "
+            f"known which texts the database would refuse to look for; a key may have {', '.join(CHARSETS)}; "
+            f"ALTER TABLE {relation.table} {_made_exact(column, declared, exact)} mends it"
         )
+
+
+def _made_exact(column: str, declared: Column, exact: str) -> str:
+    """Return the change of a column, for ALTER TABLE, after which different texts always differ."""
+    return f"MODIFY {column} {declared.type.upper()} CHARACTER SET utf8mb4 COLLATE {exact}"
 
 
 def _require_index(relation: Relation, there: Definition, backend: Backend) -> None:

@@ -117,14 +117,14 @@ class ReadTable:
 @lru_cache(maxsize=64)
 def first_key(source: ReadTable, dialect: sa.Dialect) -> Statement:
     """Return a statement for the smallest key."""
-    return _compiled(_one(source.ordered(source.key)), dialect)
+    return _compiled(_limited(source.ordered(source.key)), dialect)
 
 
 @lru_cache(maxsize=64)
 def key_above(source: ReadTable, dialect: sa.Dialect) -> Statement:
     """Return a statement for the smallest key above another one."""
     above = source.above(source.bound(0))
-    return _compiled(_one(source.ordered(source.key).where(above)), dialect)
+    return _compiled(_limited(source.ordered(source.key).where(above)), dialect)
 
 
 @lru_cache(maxsize=64)
@@ -137,7 +137,7 @@ def key_after(source: ReadTable, rows: int, dialect: sa.Dialect) -> Statement:
         dialect: the SQL dialect of the database.
     """
     low = source.from_on(source.bound(0))
-    return _compiled(_one(source.ordered(source.key).where(low), behind=rows), dialect)
+    return _compiled(_limited(source.ordered(source.key).where(low), behind=rows), dialect)
 
 
 @lru_cache(maxsize=64)
@@ -188,11 +188,31 @@ def rows_of(source: ReadTable, keys: int, dialect: sa.Dialect) -> Statement:
 
 
 @lru_cache(maxsize=64)
-def repeated_key(source: ReadTable, dialect: sa.Dialect) -> Statement:
-    """Return a statement for one key that several rows have, and the number of these rows."""
+def some_keys(source: ReadTable, rows: int, dialect: sa.Dialect) -> Statement:
+    """Return a statement for the keys of any rows.
+
+    Args:
+        source: the table.
+        rows: the number of rows.
+        dialect: the SQL dialect of the database.
+    """
+    query = sa.select(*(_column(name) for name in source.key)).select_from(_table(source.table))
+    return _compiled(_limited(query.where(*source.present()), rows), dialect)
+
+
+@lru_cache(maxsize=64)
+def repeated_key(source: ReadTable, folded: tuple[str, ...], dialect: sa.Dialect) -> Statement:
+    """Return a statement for one key that several rows have, and the number of these rows.
+
+    Args:
+        source: the table.
+        folded: the key columns whose bytes are compared, since the database takes different texts for equal.
+        dialect: the SQL dialect of the database.
+    """
     key = [source.column(name) for name in source.key]
     query = sa.select(*key, sa.func.count()).select_from(_table(source.table)).where(*source.present())
-    return _compiled(_one(query.group_by(*key).having(sa.func.count() > _number(1))), dialect)
+    groups = [*key, *(sa.cast(_column(name), sa.BINARY()) for name in folded)]
+    return _compiled(_limited(query.group_by(*groups).having(sa.func.count() > _number(1))), dialect)
 
 
 def odd_key(source: ReadTable, kinds: Mapping[str, ColumnType], dialect: sa.Dialect) -> Statement:
@@ -204,7 +224,7 @@ def odd_key(source: ReadTable, kinds: Mapping[str, ColumnType], dialect: sa.Dial
         dialect: the SQL dialect of the database.
     """
     odd = [sa.not_(_spelt(_column(name), kinds[name].domain)) for name in source.key]
-    return _compiled(_one(source.ordered(source.key).where(sa.or_(*odd))), dialect)
+    return _compiled(_limited(source.ordered(source.key).where(sa.or_(*odd))), dialect)
 
 
 def _spelt(column: sa.ColumnElement[Any], kind: Domain) -> Condition:
@@ -230,8 +250,8 @@ def quoted(name: str) -> sa.quoted_name:
     return sa.quoted_name(name, quote=True)
 
 
-def _one(query: sa.Select[Any], behind: int = 0) -> sa.Select[Any]:
-    return query.limit(_number(1)).offset(_number(behind))
+def _limited(query: sa.Select[Any], rows: int = 1, behind: int = 0) -> sa.Select[Any]:
+    return query.limit(_number(rows)).offset(_number(behind))
 
 
 def _number(value: int) -> sa.ColumnElement[int]:

@@ -13,13 +13,16 @@ import sqlalchemy as sa
 from endmark.errors import ConfigError
 from endmark.relation import connection, queries
 from endmark.relation.backend import backend_of
+from endmark.relation.charsets import storable_texts
 from endmark.relation.contract import PageDirectory
 from endmark.relation.definition import columns_of, definition_of
-from endmark.relation.fitness import compared_by, require_fit
+from endmark.relation.fitness import compared_by, folded, require_fit, why_unpaged
 from endmark.relation.outage import Patience
 from endmark.relation.text_rows import TextRows
 from endmark.relation.values import NotOfTypeError, from_driver, from_text, to_driver
+from endmark.relation.walks import walked_tables
 from endmark.state import codec
+from endmark.state.keys import KeySpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,12 +41,17 @@ RANGES_AT_ONCE = 16
 # The most keys of one statement. A key costs client and server 6.9 µs in a list of 512, and 4.2 µs in one of
 # 4,096.
 KEYS_AT_ONCE = 4096
-# The most keys of several columns: SQLite refuses conditions that are more than 1,000 deep.
-COMPOSITE_KEYS_AT_ONCE = 512
+# The most keys of several columns: SQLite refuses conditions that are more than 1,000 deep. It is also the
+# most keys of a view: MariaDB makes a table of a list of 1,000 values or more. It does not pass this table
+# into a UNION, but walks through the tables of the view.
+FEWER_KEYS_AT_ONCE = 512
 # Up to this number of keys the driver's own rows take less time than columns: 0.42 against 0.63 ms for one
 # key, 0.51 against 0.71 for ten, but 1.8 against 1.3 for 100 (a local MariaDB, medians of four runs in
 # turns).
 FEW_KEYS = 32
+# The keys that are fetched of a relation without pages, to time reads of keys: the five lists of 2,000 that
+# `operators.lookup.read_timing` reads.
+SAMPLED_KEYS = 10_000
 
 
 class SqlRelation:
@@ -62,6 +70,7 @@ class SqlRelation:
         compared = tuple(compared_by(relation, self._backend).items())
         self._source = queries.ReadTable(relation.table, tuple(relation.columns), relation.key, compared)
         self.schema = pa.schema([(name, kind.arrow) for name, kind in relation.columns.items()])
+        self._there: Definition | None = None
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -70,29 +79,33 @@ class SqlRelation:
     def directory(self, page_rows: int) -> PageDirectory:
         """Read the directory of pages of `page_rows` rows from the key's index.
 
-        Only a page of a single key may have more rows.
+        Only a page of a single key may have more rows. If the relation cannot be read by pages, the directory
+        says why.
         """
-        lower_keys = list(self._lower_keys(page_rows))
-        arrows = [self.schema.field(name) for name in self.key]
-        columns = zip(*lower_keys, strict=True) if lower_keys else [()] * len(arrows)
-        arrays = [
-            self._column(name, column, self._from_driver)
-            for name, column in zip(self.key, columns, strict=True)
-        ]
-        return PageDirectory(pa.record_batch(arrays, schema=pa.schema(arrows)))
+        if (why := self._unpaged) is not None:
+            some = self._fetch(queries.some_keys(self._source, SAMPLED_KEYS, self._dialect), [])
+            return PageDirectory.without_pages(self._keys(some), why)
+        return PageDirectory(self._keys(list(self._lower_keys(page_rows))))
 
     def pages(self, ranges: list[KeyRange]) -> pa.RecordBatch:
-        """Return all rows of ascending, disjoint key ranges, ordered by key. A range is never divided."""
+        """Return all rows of ascending, disjoint key ranges, ordered by key. A range is never divided.
+
+        Raises:
+            ConfigError: the relation cannot be read by pages, perhaps since it was altered.
+        """
+        if (why := self._unpaged) is not None:
+            raise ConfigError(why)
         bound = self._driver_ranges(ranges)
         starts = range(0, len(bound), RANGES_AT_ONCE)
         return self._together(self._rows_between(bound[at : at + RANGES_AT_ONCE]) for at in starts)
 
     def read_keys(self, keys: pa.RecordBatch) -> pa.RecordBatch:
-        """Return all rows of distinct keys. The rows of one statement's keys are ordered by key."""
-        values = self._driver_keys(self._possible(keys))
-        at_once = KEYS_AT_ONCE if len(self.key) == 1 else COMPOSITE_KEYS_AT_ONCE
-        starts = range(0, len(values), at_once)
-        return self._together(self._rows_of(values[at : at + at_once]) for at in starts)
+        """Return all rows of distinct keys."""
+        keys = self._possible(keys)
+        fewer = len(self.key) > 1 or self._definition.is_view
+        at_once = FEWER_KEYS_AT_ONCE if fewer else KEYS_AT_ONCE
+        starts = range(0, keys.num_rows, at_once)
+        return self._together(self._rows_of(keys.slice(at, at_once)) for at in starts)
 
     def check(self, *, unique: bool = True, versions: str | None = None) -> None:
         """Check that the table can be read as declared.
@@ -114,11 +127,16 @@ class SqlRelation:
                     "so it would never be found; write dates as 2026-01-31, times as 2026-01-31 "
                     "23:59:59.000000"
                 )
+        if there.is_view:
+            self._require_found()
         distinct = self.key if versions is None else (*self.key, versions)
         mend = ", name more key columns, or set lookup.cardinality: many_to_many" if versions is None else ""
-        if unique and not there.is_unique(distinct):
+        # The keys of a view are not counted, since the database would compute all of it. Each read finds
+        # repeated keys.
+        if unique and not there.is_view and not there.is_unique(distinct):
             source = replace(self._source, key=distinct)
-            for *repeated, times in self._fetch(queries.repeated_key(source, self._dialect), []):
+            by_bytes = tuple(self._folded)
+            for *repeated, times in self._fetch(queries.repeated_key(source, by_bytes, self._dialect), []):
                 raise ConfigError(
                     f"{self._name}: key {_spelt(distinct, repeated)} occurs {times} times, but a row has one "
                     f"match at most; remove rows{mend}"
@@ -149,12 +167,70 @@ class SqlRelation:
         """Read the definition of the table, and refuse a table that does not fit its declaration."""
         there = self._patience.retried(lambda: self._asked(definition_of))
         if not there.columns:
-            tables = self._patience.retried(lambda: sa.inspect(self._engine).get_table_names())
+            tables = self._patience.retried(lambda: _names(sa.inspect(self._engine)))
             raise ConfigError(
                 f"{self._name}: the database has no such table, only: {', '.join(tables) or 'none'}"
             )
         require_fit(self._relation, there, self._dialect)
+        self._there = there
         return there
+
+    def _require_found(self) -> None:
+        """Refuse a view of which the database finds a key by walking through a whole table.
+
+        The plan is that for a key of the view, since MySQL plans no further once it sees that a key is
+        absent. A view without rows is not checked.
+        """
+        found = self._fetch(queries.some_keys(self._source, 1, self._dialect), [])
+        statement = queries.rows_of(self._source, 1, self._dialect)
+
+        def walked() -> list[str]:
+            with connection.connected(self._engine) as connected:
+                return walked_tables(connected, statement.text, statement.bind(found))
+
+        try:
+            tables = self._patience.retried(walked) if found else []
+        except ConfigError as error:
+            raise ConfigError(
+                f"{error}; a view is read only if its plan can be asked for, for which MySQL and MariaDB "
+                "demand SHOW VIEW on the view and SELECT on its tables"
+            ) from error
+        if tables:
+            raise ConfigError(
+                f"{self._name} is a view, and to find one key of it the database would walk through all of "
+                f"{', '.join(tables)}; create an index there by the columns that the view's key comes from "
+                "or that the view joins on, or name a table"
+            )
+
+    @property
+    def _definition(self) -> Definition:
+        """The table's definition when it was last checked, or first read."""
+        if self._there is None:
+            self._there = self._patience.retried(lambda: self._asked(definition_of))
+        return self._there
+
+    @property
+    def _unpaged(self) -> str | None:
+        return why_unpaged(self._relation, self._definition, self._dialect)
+
+    @property
+    def _folded(self) -> dict[str, str]:
+        if self._backend != "mysql" or not any(map(pa.types.is_string, self._key_schema.types)):
+            return {}
+        return folded(self._relation, self._definition, self._dialect)
+
+    @property
+    def _key_schema(self) -> pa.Schema:
+        return pa.schema([self.schema.field(name) for name in self.key])
+
+    def _keys(self, rows: Rows) -> pa.RecordBatch:
+        """Return keys as columns, given the driver's own values."""
+        columns = zip(*rows, strict=True) if rows else [()] * len(self.key)
+        arrays = [
+            self._column(name, column, self._from_driver)
+            for name, column in zip(self.key, columns, strict=True)
+        ]
+        return pa.record_batch(arrays, schema=self._key_schema)
 
     def _asked(self, ask: Callable[[sa.Connection, str], T]) -> T:
         with connection.connected(self._engine) as connected:
@@ -181,14 +257,25 @@ class SqlRelation:
         statement = queries.rows_between(self._source, shapes, self._dialect)
         return self._read(statement, bounds, connection.fetch_rows)
 
-    def _rows_of(self, keys: list[KeyValues]) -> pa.RecordBatch:
-        """Read the rows of keys that are the driver's own values."""
+    def _rows_of(self, asked: pa.RecordBatch) -> pa.RecordBatch:
+        """Read the rows of at least one key."""
+        keys = self._driver_keys(asked)
         # Lists are filled up to a power of two, so that there are few texts of statements. The last key fills
         # the list; the database answers a key that stands twice once.
         size = 1 << (len(keys) - 1).bit_length()
         statement = queries.rows_of(self._source, size, self._dialect)
         fetch = connection.fetch if size <= FEW_KEYS else connection.fetch_rows
-        return self._read(statement, keys + keys[-1:] * (size - len(keys)), fetch)
+        found = self._read(statement, keys + keys[-1:] * (size - len(keys)), fetch)
+        return self._of_equal_bytes(found, asked) if self._folded else found
+
+    def _of_equal_bytes(self, found: pa.RecordBatch, asked: pa.RecordBatch) -> pa.RecordBatch:
+        """Leave out rows whose key only the database takes for one that was asked for.
+
+        Two statements may find the same row, for 'a' and for 'A'; it belongs to one of them.
+        """
+        spec = KeySpec.of(self.key, self._key_schema.types)
+        wanted = spec.keys(spec.sorted(spec.coded(asked.rename_columns(list(self.key)))))
+        return found.filter(pa.array(spec.keys(spec.coded(found)).among(wanted)))
 
     def _read(
         self, statement: Statement, keys: Sequence[KeyValues], fetch: Callable[..., TextRows | Rows]
@@ -227,16 +314,22 @@ class SqlRelation:
     def _driver_ranges(self, ranges: Sequence[KeyRange]) -> list[KeyRange]:
         bounds = [bound for pair in ranges for bound in pair if bound is not None]
         columns = zip(*bounds, strict=True) if bounds else [()] * len(self.key)
-        fields = [self.schema.field(name) for name in self.key]
+        fields = self._key_schema
         arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
-        taken = iter(self._driver_keys(pa.record_batch(arrays, schema=pa.schema(fields))))
+        taken = iter(self._driver_keys(pa.record_batch(arrays, schema=fields)))
         return [(low and next(taken), high and next(taken)) for low, high in ranges]
 
     def _possible(self, keys: pa.RecordBatch) -> pa.RecordBatch:
-        """Leave out keys that the database cannot hold: PostgreSQL refuses a NUL in a statement's text."""
+        """Leave out keys that the database cannot hold, and for which it refuses a statement.
+
+        They are texts with a NUL in PostgreSQL, and characters that a column's character set does not have in
+        MySQL and MariaDB.
+        """
         for name in keys.schema.names if self._backend == "postgresql" else ():
             if pa.types.is_string(keys.column(name).type):
                 keys = keys.filter(pc.invert(pc.match_substring(keys.column(name), "\0")))
+        for name, collation in self._folded.items():
+            keys = keys.filter(storable_texts(keys.column(name), collation))
         return keys
 
     def _driver_keys(self, keys: pa.RecordBatch) -> list[KeyValues]:
@@ -263,6 +356,10 @@ class SqlRelation:
     @property
     def _dialect(self) -> sa.Dialect:
         return self._engine.dialect
+
+
+def _names(inspector: sa.Inspector) -> list[str]:
+    return [*inspector.get_table_names(), *inspector.get_view_names()]
 
 
 def _spelt(names: Sequence[str], values: Sequence[Any]) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import uuid
 from contextlib import closing, suppress
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 
 from endmark.control.database import OpsDatabase
 from endmark.control.description import describe
-from endmark.control.knobs import stale, steps_of
+from endmark.control.knobs import stale, steps_of, unreadable
 from endmark.control.pulse import Pulse
 from endmark.control.sign_of_life import SignsOfLife
 from endmark.control.tuning import Tuning
@@ -21,6 +20,8 @@ from endmark.driver.pace import Pace
 from endmark.driver.quarantine import Quarantine
 from endmark.driver.topics import make_topic, partition_counts
 from endmark.engine import streams
+from endmark.engine.bucket.lookup_plan import unpaged_lookups
+from endmark.operators.lookup.strategies import require_readable
 from endmark.relation.sql import SqlRelation
 from endmark.spark.listener import BatchListener
 from endmark.spark.publish import output_topics
@@ -109,7 +110,8 @@ def _pages(pipeline: Pipeline, lookup: Lookup, say: Callable[[str], None]) -> Pa
     relation = SqlRelation(pipeline.relations[lookup.relation], say)
     relation.check(unique=lookup.unique, versions=lookup.versions)
     directory = relation.directory(lookup.page_rows)
-    say(f"relation {lookup.relation}: {len(directory)} pages")
+    require_readable(f"{pipeline.place_of(lookup)}.strategy", lookup.strategy, directory.unpaged)
+    say(directory.unpaged or f"relation {lookup.relation}: {len(directory)} pages")
     return directory
 
 
@@ -128,7 +130,12 @@ def _run(
     say("Spark is up")
     signs.ask(lambda: spark.streams.active)
     warm_up(spark, options.buckets)
-    for turn in run.ops.refuse_turns(pipeline.name, partial(stale, steps_of(pipeline))):
+    steps, unpaged = steps_of(pipeline), unpaged_lookups(pipeline, directories)
+
+    def refused(name: str, value: Any) -> str | None:
+        return stale(steps, name, value) or unreadable(unpaged, name, value)
+
+    for turn in run.ops.refuse_turns(pipeline.name, refused):
         say(f"ignores what {turn['by']} turned in batch {turn['batch_id']}: {turn['refused']}")
     # A job that stops by itself reads no record that is sent after its start.
     tuning = None if options.available_now else Tuning(pipeline, run.ops)

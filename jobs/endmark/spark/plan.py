@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from endmark.engine import channels
 from endmark.engine.bucket.lookup_levels import lookup_places
-from endmark.engine.bucket.lookup_plan import lookup_plan
+from endmark.engine.bucket.lookup_plan import lookup_plan, unpaged_lookups
 from endmark.engine.channels import Buckets
 from endmark.engine.ingest.control_rows import ControlPlan
 from endmark.engine.ingest.ingest import Ingest
@@ -106,7 +106,7 @@ def build(
         place, directory = places[declared.relation], directories[declared.relation]
         return lookup_plan(declared, place, stream, len(buckets), reader, directory, reader.batch, cache_name)
 
-    ingest = Ingest(streams, buckets, ControlPlan.of(pipeline))
+    ingest = Ingest(streams, buckets, ControlPlan.of(pipeline, unpaged_lookups(pipeline, directories)))
     packed = records.mapInArrow(ingest.__call__, channels.PACKED_DDL)
     groups = group_stages(pipeline, buckets, buckets)
     processors: list[StageProcessor] = [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import sqlite3
+import subprocess
 import time
 from contextlib import closing
 from pathlib import Path
@@ -168,17 +170,41 @@ def test_a_relation_that_cannot_be_read(tmp_path: Path, url: str, says: str) -> 
     assert_one_line(ended, "relation 'sellers'", says)
 
 
-def test_missing_database(tmp_path: Path) -> None:
-    """A job whose database is away ends with one line, without the password."""
-    ended = endmark(
+def _run(tmp_path: Path, url: str) -> subprocess.CompletedProcess[str]:
+    return endmark(
         "run",
         impatient(tmp_path),
         "--bootstrap=127.0.0.1:1",
         f"--warehouse={tmp_path}",
         f"--checkpoint={tmp_path / 'checkpoint'}",
         f"--ops-url=sqlite:///{tmp_path / 'ops.db'}",
-        ENDMARK_RELATION_URL="mysql+pymysql://u:secret@127.0.0.1:1/w",
+        ENDMARK_RELATION_URL=url,
     )
+
+
+def test_a_relation_without_pages(tmp_path: Path) -> None:
+    """A job whose strategy reads pages names those that do not. A plan says why it predicts no lookup."""
+    url = _sellers(tmp_path, 10)
+    with closing(sqlite3.connect(tmp_path / "r.db")) as database:
+        database.executescript(
+            "ALTER TABLE sellers RENAME TO people; CREATE VIEW sellers AS SELECT * FROM people;"
+        )
+    ended = _run(tmp_path, url)
+    assert_one_line(
+        ended,
+        "steps.known.lookup.strategy: 'hybrid' reads pages, but relation 'sellers' is a view",
+        "or take one of auto, inlj, batched",
+    )
+    given = ["--rate=items=10", "--rate=bids=100", "--interval=bids=50", "--until-closed=items=30"]
+    planned = endmark("plan", *given, ENDMARK_RELATION_URL=url)
+    assert planned.returncode == 0, planned.stderr
+    assert "the lookup is not predicted: relation 'sellers' is a view" in planned.stdout
+    assert "stream bids: 100.0 rows/s" in planned.stdout
+
+
+def test_missing_database(tmp_path: Path) -> None:
+    """A job whose database is away ends with one line, without the password."""
+    ended = _run(tmp_path, "mysql+pymysql://u:secret@127.0.0.1:1/w")
 
     assert_one_line(ended, "relation 'sellers'", "the database did not answer for")
     assert "secret" not in ended.stderr + ended.stdout

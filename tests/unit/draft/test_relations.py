@@ -20,6 +20,7 @@ from endmark.errors import ConfigError, MissingPartError
 from endmark.pipeline import Relation
 from endmark.pipeline.file import load
 from endmark.relation.sql import SqlRelation
+from support.relations import Database, batch_of, rows_of
 
 TABLES = """
 CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, country VARCHAR(2), credit DECIMAL(10,2),
@@ -27,6 +28,7 @@ CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, country VARCHAR(2), c
 CREATE TABLE country_names (country TEXT PRIMARY KEY, name TEXT);
 CREATE TABLE prices (shop INTEGER, article TEXT, price DECIMAL(10,2), PRIMARY KEY (shop, article));
 CREATE TABLE log (line TEXT);
+CREATE VIEW named AS SELECT id, name FROM customers;
 """
 ROW = {"customer_id": 1, "article": "a", "shop": 2, "at": "2026-01-01T00:00:00Z"}
 
@@ -89,7 +91,12 @@ def test_a_column_named_as_another_ones_table_is_renamed(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tables", "says"), [(["custommers"], "has no table custommers; there are:"), (["log"], "no primary key")]
+    ("tables", "says"),
+    [
+        (["custommers"], "has no table custommers; there are:"),
+        (["log"], "no primary key"),
+        (["named"], "a view has no primary key; leave it out, and declare it by hand"),
+    ],
 )
 def test_tables_that_cannot_be_read(url: str, tables: list[str], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
@@ -125,3 +132,16 @@ def test_types_of_servers(server: str, request: pytest.FixtureRequest) -> None:
     kinds = ["long", "string", "decimal(10,2)", "boolean", "date", "timestamp", "long", "double"]
     assert (found.key, list(map(str, found.columns.values()))) == (("drafted_id",), kinds)
     SqlRelation(Relation(url=url, table="drafted", key=found.key, columns=found.columns)).check()
+
+
+@pytest.mark.parametrize("server", ["mariadb", "mysql"])
+def test_a_text_key_of_the_usual_collation(server: str, request: pytest.FixtureRequest) -> None:
+    """A table as most teams have it is drafted, and read as drafted by lists of keys."""
+    url = request.getfixturevalue(server).url
+    database = Database(url)
+    database.create("usual", "code VARCHAR(20) PRIMARY KEY, name VARCHAR(20)", [("a", "one")])
+    [found] = relations_at(url, ["usual"])
+    reader = SqlRelation(Relation(url=url, table="usual", key=found.key, columns=found.columns))
+    reader.check()
+    assert found.key == ("code",)
+    assert rows_of(reader.read_keys(batch_of(reader, [("a",), ("A",)]))) == [("a", "one")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,9 @@ from endmark.frame import lookup
 from endmark.frame.lookup import LookupStage
 from endmark.operators.lookup.costs import ReadCosts
 from endmark.operators.lookup.join import Source
+from endmark.pipeline import Relation
 from support.memory_relation import MemoryRelation
+from support.relations import Database
 
 ROWS = pa.schema([("item", pa.int64()), ("day", pa.date32()), ("photo", pa.binary())])
 RELATION = MemoryRelation(
@@ -52,6 +55,23 @@ def test_rows_meet_their_match(how: str) -> None:
     missed = [(3, None, None), (None, None, None)] if how == "left" else []
     matched = [(1, "one", None), (1, "one", None), (4, "four", None)]
     assert found == sorted([*matched, *missed, (2, None, "a text"), (None, None, "{")], key=repr)
+
+
+def test_a_strategy_that_reads_pages_needs_them(tmp_path: Path) -> None:
+    """A view has none, so it is looked up by lists of keys."""
+    database = Database(f"sqlite:///{tmp_path / 'r.db'}")
+    database.create("base", "id INTEGER PRIMARY KEY, name TEXT", [(1, "one"), (4, "four")])
+    database.run("CREATE VIEW items AS SELECT id, name FROM base")
+    columns = {"id": "long", "name": "string"}
+    spec = {"url": database.url, "table": "items", "key": "id", "columns": columns}
+    relation = Relation.model_validate(spec)
+
+    with pytest.raises(ConfigError, match="strategy: 'hybrid' reads pages, but relation 'items' is a view"):
+        LookupStage.of(ROWS, "said", relation, ["item"], "inner", "items", "hybrid")
+    seen = LookupStage.of(ROWS, "said", relation, ["item"], "inner", "items", "auto")
+    schema = pa.schema([*ROWS, ("said", pa.string())])
+    given = pa.RecordBatch.from_pylist([{"item": 4}, {"item": 3}], schema)
+    assert [row["items_name"] for found in seen(iter([given])) for row in found.to_pylist()] == ["four"]
 
 
 def test_small_pieces_are_looked_up_together(monkeypatch: pytest.MonkeyPatch) -> None:

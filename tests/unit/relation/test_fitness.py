@@ -1,4 +1,4 @@
-"""A table that could change a value, or take one key for another, is refused with what mends it."""
+"""A table that could change a value, or in which no index finds a key, is refused with what mends it."""
 
 from __future__ import annotations
 
@@ -89,19 +89,38 @@ def test_types_of_sqlite_that_could_change_a_value(sqlite: Database, spelt: str,
         ("mysql", "utf8mb4_0900_as_cs"),
     ],
 )
-def test_collations_that_equate_different_keys(
+def test_collations_whose_order_is_not_known(
     request: pytest.FixtureRequest, where: str, collation: str
 ) -> None:
-    """The statement in the message mends it, where the server has a collation that is exact."""
+    """Such a table has no pages. The statement in the message brings them back where the server allows it."""
     server = Database(request.getfixturevalue(where).url)
     characters = collation.partition("_")[0]
-    server.create("folded", f"k VARCHAR(20) CHARACTER SET {characters} COLLATE {collation} PRIMARY KEY")
+    server.create(
+        "folded", f"k VARCHAR(20) CHARACTER SET {characters} COLLATE {collation} PRIMARY KEY", [("a",)]
+    )
     reader = server.reader("folded", "k", k="string")
-    with pytest.raises(ConfigError, match=f"column 'k' is compared by {collation}.*; ALTER TABLE") as found:
+    reader.check()
+    unpaged = reader.directory(1).unpaged or ""
+    assert f"column 'k' by {collation}" in unpaged
+    with pytest.raises(ConfigError, match="lists of keys alone"):
+        reader.pages([(None, None)])
+
+    if server.exact:
+        server.run(unpaged.split("; ")[1].removesuffix(" brings pages back"))
+        reader.check()
+        assert reader.directory(1).unpaged is None
+        assert reader.pages([(None, None)]).num_rows == 1
+
+
+def test_character_sets_that_are_not_known(server: Database) -> None:
+    """The message names the sets that a key may have, and the statement that mends the column."""
+    server.create("cyrillic", "k VARCHAR(20) CHARACTER SET cp1251 PRIMARY KEY")
+    reader = server.reader("cyrillic", "k", k="string")
+    with pytest.raises(ConfigError, match=r"'k' has the character set cp1251.*utf8mb4, .*; ALTER") as found:
         reader.check()
 
     if server.exact:
-        server.run(str(found.value).split("; ")[1].removesuffix(" mends it"))
+        server.run(str(found.value).split("; ")[-1].removesuffix(" mends it"))
         reader.check()
 
 

@@ -83,7 +83,7 @@ def decimals(texts: str) -> list[Decimal]:
 def at_once(count: int, in_columns: bool) -> Iterator[None]:
     """So few ranges and keys in one statement, and rows of keys in columns or as the driver's own."""
     few = patch.object(sql, "FEW_KEYS", 0 if in_columns else sql.FEW_KEYS)
-    with few, patch.multiple(sql, RANGES_AT_ONCE=count, KEYS_AT_ONCE=count, COMPOSITE_KEYS_AT_ONCE=count):
+    with few, patch.multiple(sql, RANGES_AT_ONCE=count, KEYS_AT_ONCE=count, FEWER_KEYS_AT_ONCE=count):
         yield
 
 

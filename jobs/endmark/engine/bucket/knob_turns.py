@@ -13,6 +13,7 @@ from endmark.control.knobs import stale
 from endmark.engine.bucket.lookup_plan import share
 from endmark.engine.bucket.process_caches import directory_of
 from endmark.operators.lookup.reader import Budget
+from endmark.operators.lookup.strategies import STRATEGIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from endmark.engine.bucket.lookup_plan import LookupPlan
     from endmark.engine.bucket.plan import BucketPlan
     from endmark.engine.streams import StreamPlan
+    from endmark.operators.lookup.strategies import Name
 
 Plan = TypeVar("Plan")
 
@@ -89,8 +91,21 @@ def _with_idle(stream: StreamPlan, seconds: float) -> StreamPlan:
     return replace(stream, side=replace(stream.side, idle=_microseconds(seconds)))
 
 
+def _with_strategy(plan: LookupPlan, name: Name) -> LookupPlan:
+    """Return the plan with another strategy.
+
+    A strategy that reads pages was turned to before the relation lost its pages. The job has said that it
+    ignores it.
+    """
+    if plan.source.directory.unpaged is not None and STRATEGIES[name].by_pages:
+        return plan
+    return replace(plan, source=replace(plan.source, strategy=name))
+
+
 def _with_pages(plan: LookupPlan, page_rows: int) -> LookupPlan:
     """Return the plan with pages of another size. The cost of a page scales with its size."""
+    if plan.source.directory.unpaged is not None:
+        return plan
     source, directory = plan.source, directory_of(plan, page_rows)
     costs = source.costs.cut(len(source.directory), len(directory))
     return replace(plan, source=replace(source, directory=directory, costs=costs))
@@ -121,7 +136,7 @@ _JOIN: dict[str, Callable[[BucketPlan, Any], BucketPlan]] = {
 }
 _EVENT_TIME: dict[str, Callable[[StreamPlan, Any], StreamPlan]] = {"idle": _with_idle}
 _LOOKUP: dict[str, Callable[[LookupPlan, Any], LookupPlan]] = {
-    "strategy": lambda plan, name: replace(plan, source=replace(plan.source, strategy=name)),
+    "strategy": _with_strategy,
     "page_rows": _with_pages,
     "time_per_batch": _with_time,
     "memory": _with_capacity,

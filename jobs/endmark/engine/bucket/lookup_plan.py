@@ -20,13 +20,14 @@ from endmark.operators.lookup.versions import Versions
 from endmark.state.keys import KeySpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
     from endmark.engine.bucket.lookup_levels import LookupPlace
     from endmark.engine.streams import StreamPlan
     from endmark.operators.lookup.join import Fate
     from endmark.pipeline import Lookup as Declared
+    from endmark.pipeline import Pipeline
     from endmark.relation.contract import PageDirectory, PagedRelation
 
 
@@ -128,6 +129,17 @@ def lookup_plan(
         paged=reader.directory,
         over=OverKeys.of(stream, key),
     )
+
+
+def unpaged_lookups(pipeline: Pipeline, directories: Mapping[str, PageDirectory]) -> dict[str, str]:
+    """Return the reason why a lookup's relation has no pages, by the place of the lookup.
+
+    Args:
+        pipeline: the pipeline.
+        directories: the page directory of each relation, by the relation's name.
+    """
+    reasons = {pipeline.place_of(each): directories[each.relation].unpaged for each in pipeline.lookups}
+    return {place: why for place, why in reasons.items() if why is not None}
 
 
 def share(memory: int, buckets: int) -> int:

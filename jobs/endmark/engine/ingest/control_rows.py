@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from endmark.control.askable_keys import keys_of, require_askable
-from endmark.control.knobs import Steps, steps_of, turned
+from endmark.control.knobs import Steps, steps_of, turned, unreadable
 from endmark.engine import channels
 from endmark.errors import ConfigError
 from endmark.state.segment import int64
@@ -27,15 +27,23 @@ _SECOND = 1_000_000
 
 @dataclass(frozen=True)
 class ControlPlan:
-    """The control topic, the settings of the pipeline's steps that have knobs, and the keys of its stages."""
+    """What tasks need to read control records.
+
+    Args:
+        topic: the control topic.
+        steps: the settings of the pipeline's steps that have knobs.
+        keys: the keys of the pipeline's stages.
+        unpaged: the reason why a lookup's relation has no pages, by the place of the lookup.
+    """
 
     topic: str
     steps: Steps
     keys: tuple[dict[str, ColumnType], ...]
+    unpaged: dict[str, str]
 
     @classmethod
-    def of(cls, pipeline: Pipeline) -> Self:
-        return cls(pipeline.control_topic, steps_of(pipeline), keys_of(pipeline))
+    def of(cls, pipeline: Pipeline, unpaged: dict[str, str]) -> Self:
+        return cls(pipeline.control_topic, steps_of(pipeline), keys_of(pipeline), unpaged)
 
 
 @dataclass
@@ -95,14 +103,15 @@ class ControlPacker:
             partition, offset: the place of its record.
             time: the timestamp of its record in Kafka, in microseconds since 1970.
         """
-        value, refused = turn.value, None
+        value, refused, ignored = turn.value, None, None
         try:
             value = turned(self.plan.steps, turn.name, turn.value)
         except ConfigError as why:
             refused = str(why)
         else:
+            ignored = unreadable(self.plan.unpaged, turn.name, value)
             knob = {"partition": partition, "offset": offset, "name": turn.name, "value": value}
-            for label in self.buckets.labels:
+            for label in self.buckets.labels if ignored is None else ():
                 self.packer.add_json(label, channels.KNOBS, knob)
         self.turns.append(
             {
@@ -112,7 +121,7 @@ class ControlPacker:
                 "by": turn.by,
                 "name": turn.name,
                 "value": value,
-                "refused": refused,
+                "refused": refused or ignored,
                 "why": turn.why,
             }
         )

@@ -124,7 +124,7 @@ class LookupOutput:
             not answer, and their bytes in memory.
         ordered_seconds: the time to order these rows, and to keep those that are left.
         costs: the present costs of reads, by the names of `ReadCosts`.
-        pages: the number of R's pages.
+        pages: the number of R's pages; 0 if R is read by keys alone.
     """
 
     arrived_rows: int = 0
@@ -177,9 +177,9 @@ class LookupJoin:
         self._cache = cache
         notes = self.pending.notes
         self.notes: dict[str, Any] = notes.get("caller", {})
-        self._pages = len(source.directory)
+        self._pages = len(source.directory) if source.directory.unpaged is None else 0
         self._costs = source.costs
-        if notes:
+        if notes and notes["pages"] and self._pages:
             kept = ReadCosts.restored(notes["costs"], source.costs)
             self._costs = kept.cut(notes["pages"], self._pages)
         position = notes.get("position", 0)

@@ -33,6 +33,8 @@ def measure(reader: RelationReader, directory: PageDirectory, times: int = _TIME
         reader, directory: R and its pages.
         times: the number of reads of each kind.
     """
+    if directory.unpaged is not None:
+        return _of_keys(reader, directory.samples, times)
     some = min(_SAMPLED_PAGES, len(directory))
     apart = np.unique(np.linspace(0, len(directory) - 1, some * times).astype(np.int64))
     firsts = np.linspace(0, len(directory) - some, times).astype(np.int64)
@@ -55,6 +57,25 @@ def measure(reader: RelationReader, directory: PageDirectory, times: int = _TIME
     return ReadCosts(max(LEAST, each - page), page, max(LEAST, trip), max(LEAST, listed - trip / in_list))
 
 
+def _of_keys(reader: RelationReader, keys: pa.RecordBatch, times: int) -> ReadCosts:
+    """Measure the costs of reads of a relation without pages. Those of pages are the least ones.
+
+    Args:
+        reader: reads the relation.
+        keys: keys of the relation.
+        times: the number of lists to read.
+    """
+    in_list = max(1, keys.num_rows // times)
+    lists = [_distinct(keys.slice(at * in_list, in_list)) for at in range(times)]
+    lone = [
+        some.slice(at, 1) for some in lists for at in range(0, some.num_rows, -(-in_list // _SAMPLED_LOOKUPS))
+    ]
+    trip = float(np.median([_seconds(partial(reader.read_keys, one)) for one in lone] or [LEAST]))
+    listed = [_seconds(partial(reader.read_keys, some)) / some.num_rows for some in lists if some.num_rows]
+    each = float(np.median(listed or [LEAST])) - trip / in_list
+    return ReadCosts(LEAST, LEAST, max(LEAST, trip), max(LEAST, each))
+
+
 def _sampled_keys(directory: PageDirectory, some: pa.RecordBatch, most: int) -> pa.RecordBatch:
     """Return keys from all over R. The first keys of pages come first, since they lie apart.
 
@@ -63,11 +84,15 @@ def _sampled_keys(directory: PageDirectory, some: pa.RecordBatch, most: int) -> 
         some: further keys, for when there are too few pages.
         most: return at most this many keys.
     """
-    bounds = directory.bounds
+    bounds = directory.samples
     bounds = bounds.take(pa.array(np.random.default_rng(0).permutation(bounds.num_rows)))
     found = codec.concat([bounds, some.rename_columns(bounds.schema.names)]).slice(0, most)
-    distinct = pa.Table.from_batches([found]).group_by(found.schema.names, use_threads=False).aggregate([])
-    return codec.concat(distinct.to_batches()) if found.num_rows else found
+    return _distinct(found)
+
+
+def _distinct(keys: pa.RecordBatch) -> pa.RecordBatch:
+    distinct = pa.Table.from_batches([keys]).group_by(keys.schema.names, use_threads=False).aggregate([])
+    return codec.concat(distinct.to_batches()) if keys.num_rows else keys
 
 
 def _seconds(read: Callable[[], object]) -> float:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
+from endmark.errors import ConfigError
 from endmark.operators.lookup.reads import (
     LIST_KEYS,
     LISTS_AT_ONCE,
@@ -82,9 +83,10 @@ class Strategy:
     Args:
         name: its name in a pipeline file.
         reads: its next read, in words for the docs.
+        by_pages: whether it can only read pages. `auto` reads keys like `batched` if R has no pages.
         paper: its name in a paper; empty if no paper has it.
-        planner: makes a planner from the costs of reads, the number of R's pages, and the planner's position
-            in a checkpoint.
+        planner: makes a planner from the costs of reads, the number of R's pages, which is 0 if R is read by
+            keys alone, and the planner's position in a checkpoint.
         answering: predicts the reads that answer all rows of a batch, if none may wait for a later batch;
             `None` if they are not predicted.
         waiting: predicts one read of a page, if rows may wait for later batches; `None` if it is not
@@ -97,6 +99,7 @@ class Strategy:
     planner: Callable[[ReadCosts, int, int], Planner]
     answering: Callable[[ReadCosts, Asked], Reads] | None = None
     waiting: Callable[[Setup], PageRead] | None = None
+    by_pages: bool = True
 
 
 class _Stateless:
@@ -173,7 +176,9 @@ class Scan(_Stateless):
 
 
 def _auto(costs: ReadCosts, pages: int, position: int) -> Planner:
-    """Make the planner of `auto`, which compares the strategies of this module."""
+    """Make the planner of `auto`, which compares the strategies of this module if R has pages."""
+    if not pages:
+        return KeyLists()
     from endmark.operators.lookup.auto import Auto
 
     return Auto(costs, pages)
@@ -223,6 +228,7 @@ STRATEGIES = {
             "the cheapest pages or keys; if rows may go on waiting, those that answer most rows a second",
             "",
             _auto,
+            by_pages=False,
         ),
         Strategy(
             "hybrid", "the pages of the oldest waiting rows", "HYBRIDJOIN", Hybrid, _each_page, oldest_page
@@ -235,18 +241,43 @@ STRATEGIES = {
             lambda _, pages, position: Mesh(pages, position),
             waiting=_next_page,
         ),
-        Strategy("inlj", "the oldest waiting row's key", "index nested loops", SingleKeys, _each_key),
+        Strategy(
+            "inlj",
+            "the oldest waiting row's key",
+            "index nested loops",
+            SingleKeys,
+            _each_key,
+            by_pages=False,
+        ),
         Strategy(
             "batched",
             f"the keys of the oldest waiting rows, in lists of {LIST_KEYS:,}",
             "",
             KeyLists,
             _key_lists,
+            by_pages=False,
         ),
         Strategy("scan", "every page that a row waits for, in order", "", Scan, _ranges),
     )
 }
 """All strategies by name."""
+
+
+def require_readable(field: str, strategy: str, unpaged: str | None) -> None:
+    """Refuse a strategy that reads pages of a relation without pages.
+
+    Args:
+        field: the name of the field or argument that names the strategy.
+        strategy: the name of the strategy.
+        unpaged: the reason why the relation has no pages; `None` if it has pages.
+
+    Raises:
+        ConfigError: the strategy cannot read the relation. The text says what mends it.
+    """
+    if unpaged is not None and STRATEGIES[strategy].by_pages:
+        others = ", ".join(each.name for each in STRATEGIES.values() if not each.by_pages)
+        raise ConfigError(f"{field}: {strategy!r} reads pages, but {unpaged}; or take one of {others}")
+
 
 if TYPE_CHECKING:
     Name = str

@@ -15,7 +15,7 @@ from endmark.state import codec
 from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
 from support.knob_turns import Turning, keys_of
-from support.memory_relation import MemoryRelation
+from support.memory_relation import MemoryRelation, UnpagedRelation
 from support.verify_world import bid
 
 
@@ -59,6 +59,46 @@ def test_pages_of_another_size_cost_as_much_more(tmp_path: Path) -> None:
 
     assert first == same == vars(ReadCosts(1, 2, 3, 4))
     assert (larger, smaller) == (first | {"page": 8}, first | {"page": 1})
+
+
+def test_without_pages_a_strategy_that_reads_them_is_ignored(tmp_path: Path) -> None:
+    """The turn is refused with its reason, and is no dead letter. A turn in state is ignored, too."""
+    rows = pa.record_batch({"seller_id": [1], "name": ["Ann"], "rating": [4.5]})
+    turning = Turning(tmp_path, UnpagedRelation(rows, ("seller_id",)), looking={"strategy": "auto"})
+
+    def read(**knobs: Any) -> tuple[float, ...]:
+        samples = turning.batch(bid(0, 1), **knobs)
+        names = ("lookup_reads_total{by=page,", "lookup_reads_total{by=list,", "dead_letters_total{")
+        return tuple(sum(samples[key] for key in samples if key.startswith(name)) for name in names)
+
+    assert read(lookup__strategy="scan") == (0, 1, 0)
+    [turn] = [turn for report in turning.reports for turn in report.get("turns", [])]
+    assert turn["refused"].startswith("steps.known.lookup.strategy: 'scan' reads pages, but it is a view; or")
+    turning.spoil("steps.known.lookup.strategy", "mesh")
+    assert read(lookup__page_rows=7) == (0, 1, 0)
+    assert read() == (0, 1, 0)
+    assert read(lookup__strategy="inlj") == (0, 1, 0)
+    assert not [turn for report in turning.reports for turn in report.get("turns", []) if turn["refused"]]
+
+
+def test_costs_are_measured_anew_once_a_relation_gets_pages_or_loses_them(tmp_path: Path) -> None:
+    """The pages of a relation without any cost nothing, so what a snapshot has of them is no measure."""
+    rows = pa.record_batch({"k": range(64), "v": range(64)})
+    paged, unpaged = MemoryRelation(rows, ("k",)), UnpagedRelation(rows, ("k",))
+    spec = LookupSpec(pa.schema([("n", pa.int64())]), KeySpec.of(["n"], [pa.int64()]), {"v": "v"})
+    store, measured = SegmentStore(MemoryBlobs(), tmp_path), ReadCosts(5, 5, 5, 5)
+
+    def costs(relation: MemoryRelation, restored: bytes) -> dict[str, float]:
+        join = LookupJoin(
+            spec, Source(relation, relation.directory(4), "auto", measured), store, None, restored
+        )
+        return join.process(None, 0).costs
+
+    for before in (paged, unpaged):
+        source = Source(before, before.directory(4), "auto", ReadCosts(1, 2, 3, 4))
+        snapshot = LookupJoin(spec, source, store).snapshot()
+        for now in (paged, unpaged):
+            assert costs(now, snapshot) == vars(ReadCosts(1, 2, 3, 4) if before is now is paged else measured)
 
 
 def test_the_cache_may_take_more_or_less_and_believe_for_longer(tmp_path: Path) -> None:

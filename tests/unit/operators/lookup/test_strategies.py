@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from endmark.errors import ConfigError
 from endmark.operators.lookup import reads, strategies
 from endmark.operators.lookup.auto import Auto
 from endmark.operators.lookup.costs import ReadCosts
@@ -23,8 +24,10 @@ from endmark.operators.lookup.strategies import (
     Mesh,
     Scan,
     SingleKeys,
+    require_readable,
 )
 from endmark.operators.lookup.waiting_rows import SERIAL, Piece, Waiting
+from endmark.relation.contract import PageDirectory
 from endmark.state.keys import KeySpec
 from support.memory_relation import MemoryRelation
 
@@ -256,9 +259,38 @@ def test_costs_are_measured_without_reading_all_of_r() -> None:
     assert len(relation.ranges) == 6 * 32 + 5
 
 
+@pytest.mark.parametrize("rows", [0, 1, 3, 1_000])
+def test_costs_of_keys_alone_are_measured_without_pages(rows: int) -> None:
+    """A relation without pages may be too large to be read as one page."""
+    relation = MemoryRelation(pa.record_batch({"k": pa.array(range(rows), pa.int64())}), ("k",))
+    keys = pa.record_batch({"k": pa.array([*range(rows), *range(rows)], pa.int64())})
+    found = measure(relation, PageDirectory.without_pages(keys, "why"))
+    assert min(vars(found).values()) > 0
+    assert relation.ranges == []
+    assert len(relation.lists) > 5 or rows < 5
+
+
 def test_costs_of_an_empty_relation_can_be_measured() -> None:
     relation = MemoryRelation(pa.record_batch({"k": pa.array([], pa.int64())}), ("k",))
     assert min(vars(measure(relation, relation.directory(5))).values()) > 0
+
+
+def test_strategies_without_pages() -> None:
+    """`auto` reads lists of keys, and strategies that read pages are refused with the others' names."""
+    waiting = _waiting([55, 12, 55])
+    assert _keys(
+        waiting, STRATEGIES["auto"].planner(ReadCosts(1, 1, 1, 1), 0, 0).plan(waiting, 1, drain=True)
+    ) == [55, 12]
+    for each in STRATEGIES.values():
+        require_readable("strategy", each.name, None)
+        if each.name in ("auto", "inlj", "batched"):
+            require_readable("strategy", each.name, "it is a view")
+        else:
+            said = (
+                f"strategy: '{each.name}' reads pages, but it is a view; or take one of auto, inlj, batched"
+            )
+            with pytest.raises(ConfigError, match=said):
+                require_readable("strategy", each.name, "it is a view")
 
 
 def test_costs_of_another_make_are_not_taken_from_a_snapshot() -> None:
