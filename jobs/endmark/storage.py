@@ -182,8 +182,8 @@ def read_parquet(directory: Location, name: str, columns: pa.Schema) -> pa.Table
     """Read some columns of a file. A column that the file lacks is null."""
     import pyarrow.parquet as pq
 
-    # With its schema, a dataset of one file has nulls for columns that the file lacks. Without `partitioning`,
-    # a directory such as `final=false` would be a column.
+    # With its schema, a dataset of one file has nulls for columns that the file lacks. Without
+    # `partitioning`, a directory such as `final=false` would be a column.
     read = partial(pq.read_table, columns=columns.names, partitioning=None, schema=columns)
     if isinstance(directory, Path):
         return read(directory / name)
