@@ -125,11 +125,11 @@ class KafkaCluster:
         return found
 
 
-Kafka: TypeAlias = KafkaCluster | str
+ClusterOrAddress: TypeAlias = KafkaCluster | str
 """A cluster, or the addresses of the brokers of one that needs neither TLS nor a login."""
 
 
-def python_client(kafka: Kafka) -> dict[str, Any]:
+def python_client(kafka: ClusterOrAddress) -> dict[str, Any]:
     """Return the arguments by which kafka-python connects.
 
     Raises:
@@ -138,7 +138,7 @@ def python_client(kafka: Kafka) -> dict[str, Any]:
     return _cluster(kafka).python()
 
 
-def spark_options(kafka: Kafka) -> dict[str, str]:
+def spark_options(kafka: ClusterOrAddress) -> dict[str, str]:
     """Return the options by which Spark's source and sink connect.
 
     Raises:
@@ -147,7 +147,7 @@ def spark_options(kafka: Kafka) -> dict[str, str]:
     return {f"kafka.{name}": value for name, value in _cluster(kafka).java().items()}
 
 
-def _cluster(kafka: Kafka) -> KafkaCluster:
+def _cluster(kafka: ClusterOrAddress) -> KafkaCluster:
     return kafka if isinstance(kafka, KafkaCluster) else KafkaCluster(kafka)
 
 

@@ -19,7 +19,7 @@ from endmark.kafka_cluster import KafkaCluster
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
 
 _CONNECTIONS = "kafka.net"
 _LOST = re.compile(r"(?:Connection lost|Connection failed|Abort)[:\s(]+(.*?)\)?$")
@@ -48,7 +48,7 @@ class _Causes(logging.Handler):
 
 
 @contextmanager
-def refusals_named(kafka: Kafka) -> Iterator[None]:
+def refusals_named(kafka: ClusterOrAddress) -> Iterator[None]:
     """Raise a `ConfigError` for an error of kafka-python in the body whose cause is that we are refused.
 
     Other errors pass. Those are of brokers that are away.
@@ -70,7 +70,7 @@ def refusals_named(kafka: Kafka) -> Iterator[None]:
         log.removeHandler(causes)
 
 
-def _refused(kafka: Kafka, cause: str) -> str:
+def _refused(kafka: ClusterOrAddress, cause: str) -> str:
     why = _NOISE.sub("", cause)
     if _LOGIN.search(cause):
         login = kafka.login if isinstance(kafka, KafkaCluster) else None
@@ -82,7 +82,7 @@ def _refused(kafka: Kafka, cause: str) -> str:
     )
 
 
-def _without_right(kafka: Kafka, error: AuthorizationError) -> str:
+def _without_right(kafka: ClusterOrAddress, error: AuthorizationError) -> str:
     login = kafka.login if isinstance(kafka, KafkaCluster) else None
     user = "our user" if login is None else login.user
     asked = _REQUEST.search(str(error))

@@ -17,7 +17,7 @@ from endmark_feed.relation import seed_relation
 from endmark_feed.workload import messages
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
 
 __all__ = ["FeedOptions", "FeedProgress", "run_feed", "seed_relation"]
 
@@ -46,7 +46,7 @@ class FeedProgress:
 
 
 def run_feed(
-    options: FeedOptions, bootstrap: Kafka, progress: Callable[[FeedProgress], None] | None = None
+    options: FeedOptions, bootstrap: ClusterOrAddress, progress: Callable[[FeedProgress], None] | None = None
 ) -> FeedProgress:
     """Publish the auction workload and return when the broker has acknowledged all of it.
 

@@ -13,7 +13,7 @@ from endmark_feed.producer import create_topics
 from endmark_feed.publish import Pace, Published, publish
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ EXAMPLES = {
 
 def run_example(
     name: str,
-    bootstrap: Kafka,
+    bootstrap: ClusterOrAddress,
     seed: int,
     minutes: float,
     rate: float,

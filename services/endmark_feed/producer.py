@@ -15,14 +15,14 @@ from endmark.kafka_cluster import python_client
 from endmark_feed.message import Kind, Message
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
 
 NAP_SECONDS = 0.010  # records due within one nap go out together
 CHUNK = 500
 
 
 def create_topics(
-    bootstrap: Kafka, partitions: Mapping[str, int], deadline_seconds: float = DEADLINE_SECONDS
+    bootstrap: ClusterOrAddress, partitions: Mapping[str, int], deadline_seconds: float = DEADLINE_SECONDS
 ) -> None:
     """Create the topics that are missing, without replicas, and check that the others are empty.
 

@@ -12,7 +12,7 @@ from endmark_feed.message import Kind, Message
 from endmark_feed.producer import create_topics, send, when_due
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
 
 Pace = Literal["real", "fast"]
 PROGRESS_SECONDS = 1.0
@@ -39,7 +39,7 @@ class Published:
 
 def publish(
     messages: Iterable[Message],
-    bootstrap: Kafka,
+    bootstrap: ClusterOrAddress,
     partitions: Mapping[str, int],
     pace: Pace,
     progress: Callable[[Published], None] | None = None,

@@ -15,7 +15,7 @@ from kafka.errors import KafkaError
 from endmark.kafka_cluster import python_client
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
 
 ASK_SECONDS = 5.0  # Prometheus asks equally often
 FRESH_SECONDS = 15.0  # an older answer is not used, since the broker has left two later questions unanswered
@@ -41,7 +41,7 @@ class TopicEnds:
         bootstrap: the Kafka cluster, or the addresses of its brokers.
     """
 
-    def __init__(self, bootstrap: Kafka) -> None:
+    def __init__(self, bootstrap: ClusterOrAddress) -> None:
         self._bootstrap = bootstrap
         self._lock = threading.Lock()
         self._topics: frozenset[str] = frozenset()
@@ -88,7 +88,7 @@ class Broker:
         KafkaError: the broker does not answer.
     """
 
-    def __init__(self, bootstrap: Kafka) -> None:
+    def __init__(self, bootstrap: ClusterOrAddress) -> None:
         self._consumer = KafkaConsumer(
             **python_client(bootstrap),
             enable_auto_commit=False,

@@ -9,7 +9,7 @@ from endmark.storage import Location, location
 from endmark_ops.access import Token
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Reach:
     """
 
     tokens: tuple[Token, ...] = ()
-    bootstrap: Kafka | None = None
+    bootstrap: ClusterOrAddress | None = None
     warehouse: str | None = None
 
     def __post_init__(self) -> None:

@@ -23,7 +23,7 @@ from endmark.wire.control import Question
 from endmark_ops.lag import Ends, lag
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
 
 T = TypeVar("T")
 
@@ -223,7 +223,7 @@ class OpsSource:
         """Return the replays of these dead letters by coordinates; those never replayed are left out."""
         return self._read(lambda database: replayed(database, self.pipeline, letters))
 
-    def replay(self, bootstrap: Kafka, letter: DeadLetter, value: bytes | None, by: str) -> Replay:
+    def replay(self, bootstrap: ClusterOrAddress, letter: DeadLetter, value: bytes | None, by: str) -> Replay:
         """Send a record to the partition of a dead letter, and store this as a replay.
 
         Args:
@@ -238,7 +238,9 @@ class OpsSource:
         """
         return self._read(lambda database: replay(database, bootstrap, self.pipeline, letter, value, by))
 
-    def ask(self, bootstrap: Kafka, topic: str, question: Question, patience: float) -> dict[str, Any]:
+    def ask(
+        self, bootstrap: ClusterOrAddress, topic: str, question: Question, patience: float
+    ) -> dict[str, Any]:
         """Ask the running job, and return its answer.
 
         Args:

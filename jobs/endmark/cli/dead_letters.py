@@ -31,7 +31,7 @@ from endmark.storage import Location, location
 if TYPE_CHECKING:
     from endmark.control.database import OpsDatabase
     from endmark.control.replayed_letters import Chosen
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
     from endmark.pipeline import Pipeline
 
 app = typer.Typer(help="Records that could not be read, or had no match.", no_args_is_help=True)
@@ -128,7 +128,7 @@ def replay(
 
 
 def _replay_one(
-    ops: OpsDatabase, kafka: Kafka, spec: Pipeline, letter: DeadLetter, value: str | None, by: str
+    ops: OpsDatabase, kafka: ClusterOrAddress, spec: Pipeline, letter: DeadLetter, value: str | None, by: str
 ) -> tuple[dict[str, Any], str]:
     """Replay one dead letter; say so for programs and for people."""
     from endmark.control.replays import replay as send_again

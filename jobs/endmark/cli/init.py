@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from endmark.draft.samples import Sample
     from endmark.draft.text import Draft
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
     from endmark.pipeline import Pipeline
     from endmark.wire.rejection import Rejection
 
@@ -102,7 +102,7 @@ def _of_file(text: str) -> Sample:
     return sample_file(topic, Path(file))
 
 
-def _asked(kafka: Kafka, *, as_json: bool) -> list[str]:
+def _asked(kafka: ClusterOrAddress, *, as_json: bool) -> list[str]:
     """Ask for the topics, if a person is there.
 
     Raises:
@@ -154,7 +154,9 @@ def _write(file: Path, text: str, *, force: bool) -> None:
         raise ConfigError(f"{file} exists; name another file, or overwrite it with --force") from None
 
 
-def _report(file: Path, drafted: Draft, unread: Sequence[_Unread], kafka: Kafka, *, as_json: bool) -> None:
+def _report(
+    file: Path, drafted: Draft, unread: Sequence[_Unread], kafka: ClusterOrAddress, *, as_json: bool
+) -> None:
     from endmark.draft.draft import URL_VARIABLE
 
     variables = [URL_VARIABLE] if drafted.url is not None and URL_VARIABLE in drafted.url else []

@@ -18,7 +18,7 @@ from endmark.private import keep_private
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
     from endmark_ops.lag import Ends
     from endmark_ops.models import PipelineOverview, Status
 
@@ -137,14 +137,14 @@ def status(
     typer.echo("\n".join(lines))
 
 
-def _kafka(ops_url: str, kafka_file: Path | None, bootstrap: str | None) -> Kafka | None:
+def _kafka(ops_url: str, kafka_file: Path | None, bootstrap: str | None) -> ClusterOrAddress | None:
     """Return the cluster that options name, or that of `endmark broker` for the ops database beside it."""
     if kafka_file is None and bootstrap is None and ops_url != OPS_URL:
         return None
     return kafka_in(kafka_file, bootstrap)
 
 
-def _ends(kafka: Kafka | None, topics: Collection[str]) -> Ends | None:
+def _ends(kafka: ClusterOrAddress | None, topics: Collection[str]) -> Ends | None:
     """Ask a broker for the ends of topics; `None` if it does not answer or lacks one of them."""
     from kafka.errors import KafkaError
 

@@ -12,8 +12,8 @@ import typer
 from endmark.storage import Location, location
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import Kafka
-    from endmark.pipeline.kafka import Kafka as KafkaSection
+    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.pipeline.kafka import Kafka
 
 PipelineFile = Annotated[Path, typer.Argument(help="Pipeline file.")]
 PipelineOrExample = Annotated[Path, typer.Argument(help="Pipeline file.", show_default="the auction example")]
@@ -83,7 +83,7 @@ def checkpoint_of(pipeline: str, given: Path | None) -> Path:
     return home_of(pipeline) / "checkpoint" if given is None else given
 
 
-def kafka_of(section: KafkaSection | None, bootstrap: str | None) -> Kafka:
+def kafka_of(section: Kafka | None, bootstrap: str | None) -> ClusterOrAddress:
     """Return the cluster of a command.
 
     Args:
@@ -93,7 +93,7 @@ def kafka_of(section: KafkaSection | None, bootstrap: str | None) -> Kafka:
     return bootstrap or BROKER if section is None else section.cluster(bootstrap)
 
 
-def kafka_in(file: Path | None, bootstrap: str | None) -> Kafka:
+def kafka_in(file: Path | None, bootstrap: str | None) -> ClusterOrAddress:
     """Return the cluster of a command without a pipeline file.
 
     Args:

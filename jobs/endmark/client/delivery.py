@@ -15,7 +15,7 @@ from endmark.kafka_cluster import python_client
 from endmark.kafka_refusals import refusals_named
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
 
 DEADLINE_SECONDS = 30.0
 _PARTING_SECONDS = 2.0
@@ -39,7 +39,7 @@ class Delivery:
         MissingPartError: the broker does not answer, or takes no records, until the deadline.
     """
 
-    def __init__(self, bootstrap: Kafka, deadline_seconds: float = DEADLINE_SECONDS) -> None:
+    def __init__(self, bootstrap: ClusterOrAddress, deadline_seconds: float = DEADLINE_SECONDS) -> None:
         self._bootstrap = bootstrap
         self._deadline = deadline_seconds
         self._failures: list[Exception] = []
@@ -127,7 +127,7 @@ class Delivery:
 
 
 @contextmanager
-def broker_needed(bootstrap: Kafka) -> Iterator[None]:
+def broker_needed(bootstrap: ClusterOrAddress) -> Iterator[None]:
     """Turn errors of Kafka's client in the body into a `MissingPartError` that names the broker."""
     try:
         with refusals_named(bootstrap):

@@ -18,7 +18,7 @@ from endmark.punctuation.wire_json import encode
 from endmark.types import ColumnType
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
 
 
 class StreamProducer:
@@ -47,7 +47,7 @@ class StreamProducer:
 
     def __init__(
         self,
-        bootstrap: Kafka,
+        bootstrap: ClusterOrAddress,
         topic: str,
         columns: Mapping[str, str],
         *,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from endmark.control.tuning import Tuning
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
     from endmark.metrics import Samples
 
 _PATIENCE_MS = 5_000
@@ -38,7 +38,7 @@ class Pulse:
         tuning: the tuner of the job's knobs; `None` if the job tunes none.
     """
 
-    def __init__(self, bootstrap: Kafka, topic: str, tuning: Tuning | None = None) -> None:
+    def __init__(self, bootstrap: ClusterOrAddress, topic: str, tuning: Tuning | None = None) -> None:
         self._bootstrap = bootstrap
         self._topic = topic
         self._tuning = tuning
@@ -116,7 +116,7 @@ class Sender:
         bootstrap: the Kafka cluster, or the addresses of its brokers.
     """
 
-    def __init__(self, bootstrap: Kafka) -> None:
+    def __init__(self, bootstrap: ClusterOrAddress) -> None:
         self._bootstrap = bootstrap
         self._producer: KafkaProducer | None = None
 
@@ -145,7 +145,7 @@ class Sender:
 
 
 def send(
-    bootstrap: Kafka,
+    bootstrap: ClusterOrAddress,
     topic: str,
     record: bytes | None,
     partition: int = 0,
@@ -178,7 +178,7 @@ def _sent(
     return int(sent.get(timeout=_PATIENCE_MS / 1000).offset)
 
 
-def _producer(bootstrap: Kafka) -> KafkaProducer:
+def _producer(bootstrap: ClusterOrAddress) -> KafkaProducer:
     return KafkaProducer(
         **python_client(bootstrap),
         acks="all",

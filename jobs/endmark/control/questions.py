@@ -14,14 +14,19 @@ from endmark.errors import EndmarkError
 
 if TYPE_CHECKING:
     from endmark.control.database import OpsDatabase
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
     from endmark.wire.control import Question
 
 _LOOK_SECONDS = 0.2
 
 
 def ask(
-    ops: OpsDatabase, bootstrap: Kafka, pipeline: str, topic: str, question: Question, patience: float
+    ops: OpsDatabase,
+    bootstrap: ClusterOrAddress,
+    pipeline: str,
+    topic: str,
+    question: Question,
+    patience: float,
 ) -> dict[str, Any]:
     """Ask the running job, and wait for its answer.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from endmark.control.database import OpsDatabase
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
     from endmark.storage import Location
 
 _COLUMNS = ("topic", "partition", "offset", "reason", "error", "value")
@@ -106,7 +106,7 @@ def _open(
 
 
 def replay_all(
-    ops: OpsDatabase, bootstrap: Kafka, pipeline: str, letters: Sequence[DeadLetter], by: str
+    ops: OpsDatabase, bootstrap: ClusterOrAddress, pipeline: str, letters: Sequence[DeadLetter], by: str
 ) -> int:
     """Replay dead letters as they are; return how many were sent.
 

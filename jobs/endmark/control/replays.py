@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from endmark.control.database import OpsDatabase
     from endmark.control.dead_letters import Coordinates, DeadLetter
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
 
 _CUT_OFF_SECONDS = 60.0  # a replay unfinished after this time was cut off: the broker is given far less
 
@@ -51,7 +51,12 @@ class Replay:
 
 
 def replay(
-    ops: OpsDatabase, bootstrap: Kafka, pipeline: str, letter: DeadLetter, value: bytes | None, by: str
+    ops: OpsDatabase,
+    bootstrap: ClusterOrAddress,
+    pipeline: str,
+    letter: DeadLetter,
+    value: bytes | None,
+    by: str,
 ) -> Replay:
     """Replay one dead letter over a connection of its own; see `replay_by`."""
     with Sender(bootstrap) as sender:

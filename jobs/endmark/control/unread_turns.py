@@ -14,7 +14,7 @@ from endmark.wire.control import ControlError, Turn, read_control
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
 
 _PATIENCE_MS = 5_000
 
@@ -28,7 +28,7 @@ class UnreadTurns:
         read: the first offset that no batch has read.
     """
 
-    def __init__(self, bootstrap: Kafka, topic: str, read: int) -> None:
+    def __init__(self, bootstrap: ClusterOrAddress, topic: str, read: int) -> None:
         self._bootstrap = bootstrap
         self._partition = TopicPartition(topic, 0)
         self._first = read

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ class Sample:
     records: Sequence[Record]
 
 
-def topics_at(bootstrap: Kafka) -> list[str]:
+def topics_at(bootstrap: ClusterOrAddress) -> list[str]:
     """Return the names of a broker's topics, less Kafka's own.
 
     Raises:
@@ -71,7 +71,7 @@ def topics_at(bootstrap: Kafka) -> list[str]:
         raise _silent(bootstrap) from error
 
 
-def sample_topics(bootstrap: Kafka, topics: Sequence[str]) -> list[Sample]:
+def sample_topics(bootstrap: ClusterOrAddress, topics: Sequence[str]) -> list[Sample]:
     """Read the first and last records of each partition of some topics.
 
     Raises:
@@ -109,13 +109,13 @@ def sample_file(topic: str, file: Path) -> Sample:
     return Sample(topic, [Record(line) for line in lines if line])
 
 
-def _consumer(bootstrap: Kafka) -> KafkaConsumer:
+def _consumer(bootstrap: ClusterOrAddress) -> KafkaConsumer:
     return KafkaConsumer(
         **python_client(bootstrap), bootstrap_timeout_ms=_ANSWER_MS, enable_auto_commit=False, group_id=None
     )
 
 
-def _silent(bootstrap: Kafka) -> MissingPartError:
+def _silent(bootstrap: ClusterOrAddress) -> MissingPartError:
     return MissingPartError(
         f"no Kafka broker answers at {bootstrap}; start one with `endmark broker`, or correct --bootstrap"
     )

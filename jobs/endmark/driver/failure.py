@@ -10,10 +10,10 @@ from endmark.driver.planned_batches import unfinished_batch
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
 
 
-def failure_of(failure: str, pipeline: str, spark_checkpoint: Path, bootstrap: Kafka) -> str:
+def failure_of(failure: str, pipeline: str, spark_checkpoint: Path, bootstrap: ClusterOrAddress) -> str:
     """Return one line for the console and the run's error: pipeline, batch, offsets and cause.
 
     Args:
@@ -27,7 +27,7 @@ def failure_of(failure: str, pipeline: str, spark_checkpoint: Path, bootstrap: K
     return f"{place}: {cause_of(failure, bootstrap)}"
 
 
-def cause_of(failure: str, bootstrap: Kafka) -> str:
+def cause_of(failure: str, bootstrap: ClusterOrAddress) -> str:
     """Return the cause of a Spark failure in one line: our own error if a task raised one, else Spark's."""
     ours = re.findall(r"^endmark\.\S+Error: (.*)$", failure, re.MULTILINE)
     if ours:

@@ -20,7 +20,7 @@ from endmark.verify.consume import Log
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
     from endmark.pipeline import Pipeline
     from endmark.storage import Location
     from endmark.verify.consume import Range
@@ -182,7 +182,7 @@ def made_with(checkpoint: Path) -> dict[str, Any]:
     return settings
 
 
-def held(pipeline: Pipeline, bootstrap: Kafka) -> dict[str, list[Range]]:
+def held(pipeline: Pipeline, bootstrap: ClusterOrAddress) -> dict[str, list[Range]]:
     """Return the offsets that Kafka holds of each topic that a pipeline reads or publishes, by topic.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
     from endmark.storage import Location
 
 
@@ -28,7 +28,7 @@ class JobOptions:
         driver_memory: the driver's heap, as Spark writes it.
     """
 
-    bootstrap: Kafka
+    bootstrap: ClusterOrAddress
     warehouse: Location
     checkpoint: Path
     ops_url: str

@@ -22,10 +22,10 @@ from endmark.kafka_refusals import refusals_named
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
 
 
-def make_topic(bootstrap: Kafka, topic: str) -> None:
+def make_topic(bootstrap: ClusterOrAddress, topic: str) -> None:
     """Create a topic of one partition, with the broker's own replication factor, unless it exists.
 
     Raises:
@@ -49,7 +49,9 @@ def make_topic(bootstrap: Kafka, topic: str) -> None:
         ) from error
 
 
-def partition_counts(bootstrap: Kafka, topics: list[str], deadline_seconds: float = 30.0) -> dict[str, int]:
+def partition_counts(
+    bootstrap: ClusterOrAddress, topics: list[str], deadline_seconds: float = 30.0
+) -> dict[str, int]:
     """Return the number of partitions of each topic; wait for topics that are about to be created.
 
     Args:

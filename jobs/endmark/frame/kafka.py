@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
     from endmark.punctuation.punctuation import Punctuation
     from endmark.wire.json_records import Parsed
 
@@ -123,7 +123,7 @@ class ParseStage:
 
 def parsed_topic(
     spark: SparkSession,
-    bootstrap: Kafka,
+    bootstrap: ClusterOrAddress,
     topic: str,
     columns: Mapping[str, str],
     partitioned_by: Sequence[str],

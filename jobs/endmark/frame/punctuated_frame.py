@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
 
 
 class PunctuatedFrame(FrameSteps):
@@ -38,7 +38,7 @@ class PunctuatedFrame(FrameSteps):
     def read_kafka(
         cls,
         spark: SparkSession,
-        bootstrap_servers: Kafka,
+        bootstrap_servers: ClusterOrAddress,
         topic: str,
         columns: Mapping[str, str],
         *,
@@ -118,7 +118,7 @@ class PunctuatedFrame(FrameSteps):
 
     def write_kafka(
         self,
-        bootstrap_servers: Kafka,
+        bootstrap_servers: ClusterOrAddress,
         topic: str,
         checkpoint: Path | str,
         *,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from endmark.engine.bucket.lookup_plan import LookupPlan
     from endmark.engine.streams import StreamPlan
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
     from endmark.pipeline import Lookup, Pipeline
     from endmark.relation.contract import PageDirectory
     from endmark.spark.processor import StageProcessor
@@ -56,7 +56,7 @@ class KafkaSource:
         max_records_per_batch: the most records that a batch reads.
     """
 
-    bootstrap: Kafka
+    bootstrap: ClusterOrAddress
     partitions: dict[str, int]
     max_records_per_batch: int
 

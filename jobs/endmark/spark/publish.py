@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
     from endmark.pipeline import Pipeline
     from endmark.types import ColumnType
 
@@ -64,7 +64,7 @@ class OutputTopic:
         key: Mapping[str, Sequence[str]],
         topic: str,
         partitions: int,
-        bootstrap: Kafka,
+        bootstrap: ClusterOrAddress,
         app_id: str,
     ) -> None:
         self._columns = columns
@@ -76,7 +76,13 @@ class OutputTopic:
 
     @classmethod
     def of(
-        cls, pipeline: Pipeline, role: str, topic: str, partitions: int, bootstrap: Kafka, app_id: str
+        cls,
+        pipeline: Pipeline,
+        role: str,
+        topic: str,
+        partitions: int,
+        bootstrap: ClusterOrAddress,
+        app_id: str,
     ) -> Self:
         """Return an output topic of a pipeline, whose records have the pipeline's key as their key.
 
@@ -151,7 +157,7 @@ class OutputTopic:
         writer.options(**self._options).save()
 
 
-def output_topics(pipeline: Pipeline, bootstrap: Kafka, app_id: str) -> dict[str, OutputTopic]:
+def output_topics(pipeline: Pipeline, bootstrap: ClusterOrAddress, app_id: str) -> dict[str, OutputTopic]:
     """Return the topics that a pipeline publishes to, by the kind of the rows.
 
     Args:

@@ -17,7 +17,7 @@ from endmark.kafka_cluster import python_client
 from endmark.kafka_refusals import refusals_named
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
 
 SCHEMA = pa.schema(
     [
@@ -62,7 +62,7 @@ class Log:
 
     def __init__(
         self,
-        bootstrap: Kafka,
+        bootstrap: ClusterOrAddress,
         topics: Sequence[str],
         until: Mapping[str, Mapping[int, int]] | None = None,
         maybe: Sequence[str] = (),

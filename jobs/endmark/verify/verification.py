@@ -30,12 +30,12 @@ from endmark.verify.session import Session
 from endmark.verify.written_tables import first_batches, load_tables, spell_records
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
 
 
 def verify(
     pipeline: Pipeline,
-    bootstrap: Kafka,
+    bootstrap: ClusterOrAddress,
     warehouse: Location,
     until: Mapping[str, Mapping[int, int]] | None = None,
     added: AddedColumns = NOTHING_ADDED,

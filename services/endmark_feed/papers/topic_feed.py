@@ -12,13 +12,18 @@ from endmark_feed.papers.event import Workload
 from endmark_feed.publish import Pace, Published, publish
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import Kafka
+    from endmark.kafka_cluster import ClusterOrAddress
 
 _BEGIN = datetime.fromisoformat(EPOCH)
 
 
 def run_workload(
-    workload: Workload, bootstrap: Kafka, topic: str, seed: int = 1, partitions: int = 1, pace: Pace = "real"
+    workload: Workload,
+    bootstrap: ClusterOrAddress,
+    topic: str,
+    seed: int = 1,
+    partitions: int = 1,
+    pace: Pace = "real",
 ) -> Published:
     """Publish a stream of the papers' experiments and return when the broker has acknowledged all of it.
 

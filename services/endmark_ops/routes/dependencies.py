@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 from fastapi import Path as InPath
 
 from endmark.control.description import Description
-from endmark.kafka_cluster import Kafka
+from endmark.kafka_cluster import ClusterOrAddress
 from endmark.storage import Location
 from endmark_ops.access import CALLER, VISIBLE
 from endmark_ops.feed import Feed, Feeds, FullError
@@ -91,7 +91,7 @@ def _reach(request: Request) -> Reach:
     return cast(Reach, request.app.state.reach)
 
 
-def _broker(request: Request) -> Kafka:
+def _broker(request: Request) -> ClusterOrAddress:
     if (bootstrap := _reach(request).bootstrap) is None:
         raise Refusal(409, "the sidecar knows no broker; start it with --bootstrap")
     return bootstrap
@@ -115,7 +115,7 @@ async def _place(request: Request, source: Source) -> AsyncIterator[Feed]:
 AllSources = Annotated[Sources, Depends(_sources)]
 StaleSeconds = Annotated[float, Depends(_stale_seconds)]
 Caller = Annotated[Who, Depends(_caller)]
-Broker = Annotated[Kafka, Depends(_broker)]
+Broker = Annotated[ClusterOrAddress, Depends(_broker)]
 Warehouse = Annotated[Location, Depends(_warehouse)]
 Listening = Annotated[Feed, Depends(_place)]
 Described = Annotated[Description, Depends(_described)]
