@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 ARGS ?=
 CASES ?= 2000
 # The tests of the whole stack that `make test` runs: those that a change breaks most likely.
-FIRST := $(addprefix tests/stack/test_,dataframe.py demo.py pipeline_spark.py repeated_batch.py session.py)
+FIRST := $(addprefix tests/stack/test_,dataframe.py pipeline_spark.py repeated_batch.py session.py)
 FIRST += $(addprefix tests/browser/test_,dashboard.py views.py)
 BESIDE := -n 3 --dist loadfile --no-loadscope-reorder
 SEED := $(or $(SEED),$(shell date +%s))
@@ -82,7 +82,7 @@ test-runbook: $(READY) test-system ## Run every command of docs/runbook.md, in o
 	PYTHONPATH=tests $(BIN)/python -m deploy.runbook
 
 .PHONY: test-tutorial
-test-tutorial: $(READY) ## Follow docs/first-pipeline.md with a clock, from the wheel and from a clone, with nothing downloaded
+test-tutorial: $(READY) ## Follow docs/first-pipeline.md with a clock, from a wheel, a tool of uv and a clone, with nothing downloaded
 	PYTHONPATH=tests $(BIN)/python -m deploy.tutorial
 
 .PHONY: test-deploy

@@ -29,7 +29,7 @@ from support.verify_world import TWO_EACH, bid, close, item, make_pipeline, prom
 from support.written_tables import laid_out
 
 
-@cases(15)
+@cases(9)
 @given(data=st.data())
 def test_graphs_equal_their_recomputation(data: st.DataObject) -> None:
     """Whatever the batches, the turns of knobs between them, the layout of tables, and the buckets of both

@@ -100,7 +100,7 @@ def whole() -> Pipeline:
     return make_pipeline(looking=looking, idle=(5, 5), join={"memory": "1MB"})
 
 
-@cases(40)
+@cases(25)
 @given(data=st.data(), buckets=BUCKETS)
 def test_the_audit_is_one_order(data: st.DataObject, buckets: int) -> None:
     """By the offsets of the control topic: each turn once, though a batch is repeated, from what the one

@@ -81,7 +81,7 @@ def _partners(keys: list[Key], rows: list[tuple[Key, str]]) -> Iterator[tuple[in
             yield n, None
 
 
-@cases(80)
+@cases(50)
 @given(
     master=st.lists(KEYS, max_size=25),
     later=st.lists(KEYS, max_size=5),
@@ -146,7 +146,7 @@ def folded(request: pytest.FixtureRequest) -> Callable[[list[tuple[str, str]]], 
     return replace
 
 
-@cases(80)
+@cases(50)
 @given(
     master=st.lists(TEXTS.filter(lambda text: text != "\u2603"), max_size=15),
     batches=st.lists(st.lists(TEXTS, max_size=12), max_size=3),

@@ -96,7 +96,7 @@ def test_nary_equals_definition(
 
 
 @pytest.mark.parametrize("preset", [preset for preset in Preset if PRESETS[preset].spill])
-@cases(18, among=4)
+@cases(11, among=4)
 @given(
     data=st.data(),
     budget=st.integers(1, 8),
@@ -140,7 +140,7 @@ PROMPT = [preset for preset in Preset if PRESETS[preset].purge]
 
 
 @pytest.mark.parametrize("preset", PROMPT)
-@cases(20, among=len(PROMPT))
+@cases(12, among=len(PROMPT))
 @given(
     history=literal_histories(),
     cuts=st.lists(st.integers(1, 6)),

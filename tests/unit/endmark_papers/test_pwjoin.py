@@ -83,7 +83,7 @@ def check_state(run: Run) -> None:
             assert not run.world.closed(side.other, key), "a value closed by both sides is forgotten"
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(left=spans, right=spans, strict=st.booleans(), history=moves)
 def test_outputs_and_state_are_those_of_the_definition(
     left: float | None, right: float | None, strict: bool, history: list[Move]
@@ -109,7 +109,7 @@ def test_outputs_and_state_are_those_of_the_definition(
     assert run.join.finish() == []
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(left=spans, right=spans, strict=st.booleans(), history=moves)
 def test_nothing_stays_when_everything_is_closed(
     left: float | None, right: float | None, strict: bool, history: list[Move]

@@ -12,14 +12,14 @@ from support.join_moves import Move, elements, moves
 from support.join_oracle import Subject, check
 
 
-@cases(300)
+@cases(180)
 @given(moves)
 def test_definition(history: list[Move]) -> None:
     """Every pair once, with its later row, whatever is saved and lost on the way."""
     check(Subject(SymmetricHashJoin), history)
 
 
-@cases(100)
+@cases(60)
 @given(moves)
 def test_nodes_are_the_keys_held(history: list[Move]) -> None:
     join = SymmetricHashJoin()
