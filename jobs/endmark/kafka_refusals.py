@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
 _CONNECTIONS = "kafka.net"
 _LOST = re.compile(r"(?:Connection lost|Connection failed|Abort)[:\s(]+(.*?)\)?$")
-_LOGIN, _CERTIFICATE = (
-    re.compile("SaslAuthenticationFailed|UnsupportedSaslMechanism"),
-    re.compile(r"SSL|X509"),
-)
+_LOGIN = re.compile("SaslAuthenticationFailed|UnsupportedSaslMechanism")
+_CERTIFICATE = re.compile("SSL|X509")
 _NOISE = re.compile(r"^(?:\[Error \d+\] )?(?:\w+Error: )*|\s*\(_ssl\.c:\d+\)?$")
 _REQUEST = re.compile(r"Request '(\w+)Request\(")
 

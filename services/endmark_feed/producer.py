@@ -12,6 +12,7 @@ from kafka.admin import OffsetSpec
 from endmark.client.delivery import DEADLINE_SECONDS, Delivery, broker_needed
 from endmark.errors import ConfigError
 from endmark.kafka_cluster import python_client
+from endmark.kafka_refusals import refusals_named
 from endmark_feed.message import Kind, Message
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def create_topics(
         MissingPartError: no broker answers within the deadline.
         ConfigError: a topic has another number of partitions or holds records already.
     """
-    with broker_needed(bootstrap):
+    with broker_needed(bootstrap), refusals_named(bootstrap):
         admin = KafkaAdminClient(
             **python_client(bootstrap), bootstrap_timeout_ms=round(deadline_seconds * 1000)
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -24,7 +25,7 @@ from endmark.state.store import MemoryBlobs, SegmentStore
 from support.cases import cases
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from endmark.embedded.mariadb import MariaDb
     from support.postgresql import PostgreSql
@@ -59,14 +60,17 @@ def fill(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         url = server.url
     engine, table, relation = _relation(url)
 
-    def replace(rows: list[tuple[int, str]]) -> SqlRelation:
-        with engine.begin() as connection:
-            connection.execute(table.delete())
-            if rows:
-                connection.execute(table.insert(), [{"k": key, "v": value} for key, value in rows])
-        return relation
+    return partial(_replaced, engine, table, relation)
 
-    return replace
+
+def _replaced(
+    engine: sa.Engine, table: sa.Table, relation: SqlRelation, rows: Sequence[tuple[int | str, str]]
+) -> SqlRelation:
+    with engine.begin() as connection:
+        connection.execute(table.delete())
+        if rows:
+            connection.execute(table.insert(), [{"k": key, "v": value} for key, value in rows])
+    return relation
 
 
 def _stream(keys: list[int]) -> pa.RecordBatch:
@@ -136,14 +140,7 @@ def folded(request: pytest.FixtureRequest) -> Callable[[list[tuple[str, str]]], 
     relation = SqlRelation(spec)
     relation.check(unique=False)
 
-    def replace(rows: list[tuple[str, str]]) -> SqlRelation:
-        with engine.begin() as connection:
-            connection.execute(table.delete())
-            if rows:
-                connection.execute(table.insert(), [{"k": key, "v": value} for key, value in rows])
-        return relation
-
-    return replace
+    return partial(_replaced, engine, table, relation)
 
 
 @cases(50)

@@ -1,4 +1,4 @@
-"""What both clients of Kafka are given, and what the section `kafka` of a file may say."""
+"""The settings of both clients of Kafka, and the section `kafka` of a file."""
 
 from __future__ import annotations
 

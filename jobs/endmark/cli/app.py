@@ -370,10 +370,8 @@ def verify(
 
     spec = load(pipeline, assignments=assignments or ())
     until = offsets_read(ops_url, spec.name) if until_read else None
-    kafka, added = (
-        kafka_of(spec.kafka, bootstrap),
-        AddedColumns(first_offsets(checkpoint_of(spec.name, checkpoint))),
-    )
+    kafka = kafka_of(spec.kafka, bootstrap)
+    added = AddedColumns(first_offsets(checkpoint_of(spec.name, checkpoint)))
     report = recompute(spec, kafka, warehouse_of(spec.name, warehouse), until, added)
     if as_json:
         typer.echo(report.to_json())

@@ -44,7 +44,7 @@ class Delivery:
         self._deadline = deadline_seconds
         self._failures: list[Exception] = []
         deadline_ms = round(deadline_seconds * 1000)
-        with broker_needed(bootstrap):
+        with broker_needed(bootstrap), refusals_named(bootstrap):
             self._producer = KafkaProducer(
                 **python_client(bootstrap),
                 acks="all",
@@ -117,7 +117,7 @@ class Delivery:
         Raises:
             MissingPartError: the broker has not taken a record.
         """
-        with broker_needed(self._bootstrap):
+        with broker_needed(self._bootstrap), refusals_named(self._bootstrap):
             self._producer.flush(timeout=2 * self._deadline)
             self._raise_failure()
 
@@ -130,8 +130,7 @@ class Delivery:
 def broker_needed(bootstrap: ClusterOrAddress) -> Iterator[None]:
     """Turn errors of Kafka's client in the body into a `MissingPartError` that names the broker."""
     try:
-        with refusals_named(bootstrap):
-            yield
+        yield
     except (KafkaError, ValueError, OSError) as error:
         reason = str(error) or type(error).__name__
         raise MissingPartError(

@@ -92,7 +92,7 @@ def test_types_of_sqlite_that_could_change_a_value(sqlite: Database, spelt: str,
 def test_collations_whose_order_is_not_known(
     request: pytest.FixtureRequest, where: str, collation: str
 ) -> None:
-    """Such a table has no pages. The statement in the message brings them back where the server allows it."""
+    """Tables with such keys have no pages. The statement in the message brings them back where it can run."""
     server = Database(request.getfixturevalue(where).url)
     characters = collation.partition("_")[0]
     server.create(

@@ -27,7 +27,7 @@ _SECOND = 1_000_000
 
 @dataclass(frozen=True)
 class ControlPlan:
-    """What tasks need to read control records.
+    """The settings by which tasks read control records.
 
     Args:
         topic: the control topic.
