@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from endmark.types import ColumnType
 from endmark.wire.json_reader import JsonReader, mask, matching
 from endmark.wire.json_records import MARK, JsonParser, Parsed
+from endmark.wire.merging import merged
 from endmark.wire.rejection import Document, UnreadableError, read_document
 from endmark.wire.spelling import (
     ANY_FLAT,
@@ -98,7 +99,8 @@ class DebeziumParser:
             left[found.row_at] = left[found.closed_keys_at] = False
             pieces.append(found)
         pieces.append(parse_translated(values, np.flatnonzero(left), self._translated, self._flat))
-        return replace(_merged(pieces), skipped=skipped + pieces[-1].skipped)
+        found = merged(pieces)
+        return replace(found, skipped=skipped + found.skipped)
 
     def _translated(self, value: bytes) -> bytes | None:
         """The row or punctuation of an envelope, as flat JSON; `None` for a deletion without effect."""
@@ -204,27 +206,6 @@ def _written(values: pa.Array, among: Bools, expression: str | None) -> Ints:
     if expression is None or not among.any():
         return np.zeros(0, np.int64)
     return np.flatnonzero(matching(values, expression) & among)
-
-
-def _merged(pieces: list[Parsed]) -> Parsed:
-    """Merge what several readers found, in the order of the records."""
-    row_at = np.concatenate([piece.row_at for piece in pieces])
-    closed_keys_at = np.concatenate([piece.closed_keys_at for piece in pieces])
-    last = pieces[-1]
-    named = [piece.closed_keys for piece in pieces if piece.closed_keys.num_columns]
-    return replace(
-        last,
-        rows=_ordered([piece.rows for piece in pieces], row_at),
-        row_at=np.sort(row_at),
-        closed_keys=_ordered(named, closed_keys_at) if named else last.closed_keys,
-        closed_keys_at=np.sort(closed_keys_at),
-        extra=sum(piece.extra for piece in pieces),
-    )
-
-
-def _ordered(batches: list[pa.RecordBatch], at: Ints) -> pa.RecordBatch:
-    table = pa.Table.from_batches(batches).take(pa.array(np.argsort(at)))
-    return next(iter(table.combine_chunks().to_batches()), batches[0].slice(0, 0))
 
 
 def _member(of: Document, name: str, kind: type = Document) -> Any:

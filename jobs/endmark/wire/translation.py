@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from endmark.wire.merging import placed
 from endmark.wire.rejection import Rejection, UnreadableError
 
 if TYPE_CHECKING:
@@ -41,16 +42,6 @@ def parse_translated(
         else:
             texts.append(text)
             places.append(place)
-    parsed = parser.parse(pa.array(texts, pa.binary()))
-    of = np.array(places, np.int64)
-    for each in parsed.rejections:
-        place = places[each.at]
-        rejections.append(replace(each, at=place, value=values[place].as_py()))
-    return replace(
-        parsed,
-        row_at=of[parsed.row_at],
-        closed_keys_at=of[parsed.closed_keys_at],
-        promises=[(places[number], promise) for number, promise in parsed.promises],
-        rejections=sorted(rejections, key=lambda each: each.at),
-        skipped=skipped,
-    )
+    parsed = placed(parser.parse(pa.array(texts, pa.binary())), np.array(places, np.int64), values)
+    rejections = sorted([*rejections, *parsed.rejections], key=lambda each: each.at)
+    return replace(parsed, rejections=rejections, skipped=skipped)

@@ -1,0 +1,228 @@
+"""A registry of Avro schemas with Confluent's API, and the schemas of the streams that have none.
+
+The process of a task asks the registry once for each id. A schema never changes, so it is kept as long as the
+process lives.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+from endmark.errors import ConfigError, MissingPartError
+
+_SECONDS = 10.0  # for one answer
+_MOST_BYTES = 8 * 1024 * 1024  # of an answer
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0  # seconds
+_UNKNOWN_SECONDS = 60.0  # for which an id that the registry does not know is not asked for again
+_MOST_UNKNOWN = 10_000
+_NOT_FOUND = 40403  # the error code of an id that the registry does not know
+_PASSES = (408, 429, 500, 502, 503, 504)
+
+
+class UnknownSchemaError(Exception):
+    """The registry has no schema of an id, or has one that is no schema of Avro."""
+
+
+class RegistryUnreachableError(MissingPartError):
+    """The registry did not answer within the deadline. The text has its last error."""
+
+
+class _AwayError(Exception):
+    """The registry does not answer now."""
+
+
+@dataclass(frozen=True)
+class SchemaFile:
+    """A schema that all records of a stream have, without an id in the records.
+
+    Args:
+        path: the file, for errors.
+        schema: its text.
+    """
+
+    path: str
+    schema: str
+    framed: ClassVar[bool] = False
+
+    @classmethod
+    def read(cls, path: Path) -> SchemaFile:
+        """Read a file.
+
+        Raises:
+            ConfigError: it cannot be read.
+        """
+        try:
+            return cls(str(path), path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"schema_file: {path} cannot be read: {error}; name a file of Avro") from None
+
+    def text(self, _: int) -> str:
+        """Return the schema."""
+        return self.schema
+
+    def name(self, _: int) -> str:
+        """Return the name of the schema, for errors."""
+        return f"schema {self.path}"
+
+
+@dataclass(frozen=True)
+class SchemaRegistry:
+    """A registry of schemas. As text, it is its URL.
+
+    Args:
+        url: the address of the API, such as `https://registry.example/apis/ccompat/v7`.
+        user: the name of the user; `None` without a login.
+        password: the user's password, which is never shown.
+        ca: the text of a file of PEM with the authorities that may sign the registry's certificate; `None`
+            takes those of the operating system.
+        patience: the seconds for which a task waits for an answer.
+    """
+
+    url: str
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    ca: str | None = field(default=None, repr=False)
+    patience: float = 60.0
+    framed: ClassVar[bool] = True
+
+    def __str__(self) -> str:
+        return self.url
+
+    def name(self, number: int) -> str:
+        """Return the name of a schema, for errors."""
+        return f"schema {number}"
+
+    def text(self, number: int) -> str:
+        """Return a schema as JSON, given its id.
+
+        Raises:
+            UnknownSchemaError: the registry has no schema of this id, or one that is not of Avro.
+            RegistryUnreachableError: the registry did not answer in time.
+            ConfigError: the registry refuses us, or its address is wrong.
+        """
+        schemas, unknown = _cached(self)
+        if number not in schemas:
+            if (found := unknown.get(number)) is not None and time.monotonic() < found[0]:
+                raise UnknownSchemaError(found[1])
+            try:
+                schemas[number] = self._awaited(number)
+            except UnknownSchemaError as why:
+                if len(unknown) >= _MOST_UNKNOWN:
+                    unknown.clear()
+                unknown[number] = time.monotonic() + _UNKNOWN_SECONDS, str(why)
+                raise
+        return schemas[number]
+
+    def _awaited(self, number: int) -> str:
+        until, pause, said = time.monotonic() + self.patience, _FIRST_PAUSE, False
+        while True:
+            try:
+                return self._asked(number, until)
+            except _AwayError as why:
+                if time.monotonic() + pause >= until:
+                    raise RegistryUnreachableError(
+                        f"schema registry at {self.url} did not answer for {self.patience:g} s when asked for "
+                        f"schema {number}: {why}; when it is back, run the job again from its checkpoint"
+                    ) from None
+                if not said:
+                    said = True
+                    now = time.strftime("%H:%M:%S")
+                    waits = f"waiting {self.patience:g} s for schema {number} of {self.url}: {why}"
+                    print(f"{now} {waits}", file=sys.stderr, flush=True)
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _asked(self, number: int, until: float) -> str:
+        """Ask once.
+
+        Raises:
+            UnknownSchemaError, ConfigError: as in `text`.
+            _AwayError: the registry does not answer now.
+        """
+        status, body = self._get(f"/schemas/ids/{number}", until)
+        if status in _PASSES:
+            raise _AwayError(f"it answered {status}")
+        if status in (401, 403):
+            raise ConfigError(
+                f"schema registry at {self.url} refuses us by {status} when asked for schema {number}; correct "
+                "registry.user and registry.password, or give the user the right to read schemas"
+            )
+        try:
+            document = json.loads(body)
+        except (ValueError, RecursionError):
+            document = None
+        if isinstance(document, dict):
+            if status == 404 and document.get("error_code") == _NOT_FOUND:
+                raise UnknownSchemaError(f"the registry at {self.url} has no such schema")
+            if status == 200 and isinstance(text := document.get("schema"), str):
+                if (kind := document.get("schemaType", "AVRO")) != "AVRO":
+                    raise UnknownSchemaError(f"it is a schema of {str(kind)[:20]} in the registry, not of Avro")
+                if document.get("references"):
+                    raise UnknownSchemaError(
+                        "it refers to other schemas of the registry, which are not read; register it as a whole"
+                    )
+                return text
+        raise ConfigError(
+            f"schema registry at {self.url} answered {status} without a schema when asked for schema {number}; "
+            "registry.url is the address of its Confluent-compatible API, such as "
+            "https://registry.example/apis/ccompat/v7"
+        )
+
+    def _get(self, path: str, until: float) -> tuple[int, bytes]:
+        """Return the status and the body of an answer. A redirection is not followed: it would get the password.
+
+        Raises:
+            ConfigError: the registry's certificate is not trusted.
+            _AwayError: the registry does not answer now.
+        """
+        parts = urlsplit(self.url)
+        seconds = max(0.1, min(_SECONDS, until - time.monotonic()))
+        connection = (
+            http.client.HTTPSConnection(
+                parts.netloc, timeout=seconds, context=ssl.create_default_context(cadata=self.ca)
+            )
+            if parts.scheme == "https"
+            else http.client.HTTPConnection(parts.netloc, timeout=seconds)
+        )
+        headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        if self.user is not None:
+            login = f"{self.user}:{self.password}".encode()
+            headers["Authorization"] = f"Basic {base64.b64encode(login).decode()}"
+        ends = time.monotonic() + seconds
+        try:
+            connection.request("GET", parts.path.rstrip("/") + path, headers=headers)
+            answer = connection.getresponse()
+            body = b""
+            # Each read waits for `seconds` at most, so a registry that sends a byte now and then is cut off here.
+            while part := answer.read1(65_536):
+                body += part
+                if time.monotonic() > ends or len(body) > _MOST_BYTES:
+                    raise _AwayError(f"its answer took more than {seconds:.0f} s or {_MOST_BYTES:,} bytes")
+        except ssl.SSLCertVerificationError as error:
+            raise ConfigError(
+                f"schema registry at {self.url} has a certificate that we do not trust: {error}; correct "
+                "registry.ca"
+            ) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise _AwayError(str(error) or type(error).__name__) from None
+        finally:
+            connection.close()
+        return answer.status, body
+
+
+_Cache = tuple[dict[int, str], dict[int, tuple[float, str]]]
+_caches: dict[SchemaRegistry, _Cache] = {}
+
+
+def _cached(registry: SchemaRegistry) -> _Cache:
+    """Return the schemas by id that this process has, and the ids that the registry did not know, until when."""
+    return _caches.setdefault(registry, ({}, {}))

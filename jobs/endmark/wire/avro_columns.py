@@ -1,0 +1,220 @@
+"""Reads columns of a stream from Avro values: which types of a writer a column takes, and how it reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from endmark.domain import DECIMAL_DIGITS, Domain
+from endmark.types import Spelling
+from endmark.wire.json_reader import mask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from endmark.state.search import Bools, Ints
+    from endmark.types import ColumnType
+    from endmark.wire.avro_cursor import Cursor
+    from endmark.wire.avro_schema import AvroType
+
+_INTEGERS = ("int", "long")
+_INTEGER = pa.decimal128(DECIMAL_DIGITS, 0)
+_BYTES = 16  # of a decimal in Arrow
+_UNITS = {
+    "timestamp-millis": Spelling.MILLISECONDS,
+    "timestamp-micros": Spelling.MICROSECONDS,
+    "date": Spelling.DAYS,
+}
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of one column.
+
+    Args:
+        array: the values, one for each record. A null stands for Avro's null.
+        bad: a mask of the values that the column cannot hold; `array` has anything there.
+        garbled: a mask of the texts that are not UTF-8; `array` has an empty text there.
+    """
+
+    array: pa.Array
+    bad: Bools
+    garbled: Bools
+
+
+if TYPE_CHECKING:
+    Reader = Callable[[Cursor, Ints], Values]
+
+
+def reader_of(written: AvroType, kind: ColumnType) -> Reader | None:
+    """Return what reads a column from values of a writer's type; `None` if the column does not take them.
+
+    Args:
+        written: the type in the writer's schema. Each branch of a union but null must fit.
+        kind: the type of the column, of which null is no part: a null is read wherever the writer has it.
+    """
+    if written.kind == "null":
+        return partial(_nulls, kind)
+    if written.kind == "union":
+        branches = [reader_of(each, kind) for each in written.inner]
+        found = [each for each in branches if each is not None]
+        return partial(_union, found) if len(found) == len(branches) else None
+    return _plain_reader(written, kind)
+
+
+def _plain_reader(written: AvroType, kind: ColumnType) -> Reader | None:
+    match kind.domain:
+        case Domain.LONG if written.kind in _INTEGERS:
+            return partial(_longs, written, kind)
+        case Domain.DOUBLE if written.kind in (*_INTEGERS, "float", "double"):
+            return partial(_doubles, written, kind)
+        case Domain.STRING if written.kind in ("string", "bytes") and written.logical in (None, "uuid"):
+            return partial(_strings, written)
+        case Domain.STRING if written.kind == "enum":
+            return partial(_symbols, written)
+        case Domain.BOOLEAN if written.kind == "boolean":
+            return _booleans
+        case Domain.DATE | Domain.TIMESTAMP if (unit := unit_of(written, kind)) is not None:
+            return partial(_times, written, kind, unit)
+        case Domain.DECIMAL if written.logical == "decimal" and written.scale <= kind.scale:
+            return partial(_decimals, written, kind)
+    return None
+
+
+def unit_of(written: AvroType, kind: ColumnType) -> Spelling | None:
+    """Return the unit of the numbers that a writer has for times; `None` if they are no times of this type.
+
+    The logical type says it, or else the spelling of the column.
+    """
+    if written.logical is not None:
+        unit = _UNITS.get(written.logical)
+        return unit if unit is not None and unit.values is kind.domain else None
+    return kind.spelling if written.kind in _INTEGERS else None
+
+
+def _sound(array: pa.Array, bad: Bools | None = None) -> Values:
+    none = np.zeros(len(array), bool)
+    return Values(array, none if bad is None else bad, none)
+
+
+def _nulls(kind: ColumnType, _: Cursor, rows: Ints) -> Values:
+    return _sound(pa.nulls(len(rows), kind.arrow))
+
+
+def _union(branches: list[Reader], cursor: Cursor, rows: Ints) -> Values:
+    branch = cursor.index(rows, len(branches))
+    there = [np.flatnonzero(branch == number) for number in range(len(branches))]
+    found = [each(cursor, rows[at]) for each, at in zip(branches, there, strict=True)]
+    place = np.empty(len(rows), np.int64)
+    place[np.concatenate(there)] = np.arange(len(rows))
+    return Values(
+        pa.concat_arrays([each.array for each in found]).take(pa.array(place)),
+        np.concatenate([each.bad for each in found])[place],
+        np.concatenate([each.garbled for each in found])[place],
+    )
+
+
+def _numbers(written: AvroType, cursor: Cursor, rows: Ints) -> Ints:
+    return cursor.int(rows) if written.kind == "int" else cursor.long(rows)
+
+
+def _longs(written: AvroType, kind: ColumnType, cursor: Cursor, rows: Ints) -> Values:
+    found = _numbers(written, cursor, rows)
+    return _sound(pa.array(found), None if kind.spelling is None else _out_of(kind.spelling, found))
+
+
+def _out_of(spelling: Spelling, numbers: np.ndarray) -> Bools:
+    return np.asarray((numbers < spelling.least) | (numbers > spelling.greatest))
+
+
+def _doubles(written: AvroType, kind: ColumnType, cursor: Cursor, rows: Ints) -> Values:
+    if written.kind in _INTEGERS:
+        found = _numbers(written, cursor, rows).astype(np.float64)
+    else:
+        width = "<f4" if written.kind == "float" else "<f8"
+        found = cursor.fixed(rows, written.least).copy().view(width)[:, 0].astype(np.float64)
+    bad = ~np.isfinite(found)
+    return _sound(pa.array(found), bad if kind.spelling is None else bad | _out_of(kind.spelling, found))
+
+
+def _strings(written: AvroType, cursor: Cursor, rows: Ints) -> Values:
+    texts = cursor.texts(*cursor.bytes_of(rows, written))
+    none = np.zeros(len(rows), bool)
+    try:
+        return Values(texts.cast(pa.string()), none, none)
+    except pa.ArrowInvalid:
+        garbled = none.copy()
+        garbled[_garbled(texts, np.arange(len(rows)))] = True
+        texts = pc.if_else(pa.array(garbled), pa.scalar(b"", pa.binary()), texts)
+        return Values(texts.cast(pa.string()), none, garbled)
+
+
+def _garbled(texts: pa.Array, at: Ints) -> list[int]:
+    """Return the positions, among some, of texts that are not UTF-8."""
+    try:
+        texts.take(pa.array(at)).cast(pa.string())
+    except pa.ArrowInvalid:
+        if len(at) == 1:
+            return [int(at[0])]
+        return [place for half in np.array_split(at, 2) for place in _garbled(texts, half)]
+    return []
+
+
+def _symbols(written: AvroType, cursor: Cursor, rows: Ints) -> Values:
+    if not written.symbols:  # no value can have this type
+        cursor.index(rows, 0)
+        return _sound(pa.array([""] * len(rows), pa.string()))
+    index = cursor.index(rows, len(written.symbols))
+    return _sound(pa.array(written.symbols, pa.string()).take(pa.array(index)))
+
+
+def _booleans(cursor: Cursor, rows: Ints) -> Values:
+    return _sound(pa.array(cursor.boolean(rows)))
+
+
+def _times(written: AvroType, kind: ColumnType, unit: Spelling, cursor: Cursor, rows: Ints) -> Values:
+    numbers = _numbers(written, cursor, rows)
+    bad = _out_of(unit, numbers)
+    ordinals = pa.array(np.where(bad, 0, numbers) * unit.step)
+    return _sound((ordinals.cast(pa.int32()) if kind.domain is Domain.DATE else ordinals).cast(kind.arrow), bad)
+
+
+def _decimals(written: AvroType, kind: ColumnType, cursor: Cursor, rows: Ints) -> Values:
+    unscaled, bad = _unscaled(cursor.data, *cursor.bytes_of(rows, written))
+    limit = Decimal(10 ** (kind.precision - kind.scale + written.scale) - 1)
+    for far in (pc.greater(unscaled, _digits(limit)), pc.less(unscaled, _digits(-limit))):
+        bad |= mask(far)
+    buffers = pc.if_else(pa.array(bad), _digits(Decimal(0)), unscaled).buffers()
+    scaled = pa.Array.from_buffers(pa.decimal128(DECIMAL_DIGITS, written.scale), len(rows), buffers)
+    return _sound(scaled.cast(kind.arrow), bad)
+
+
+def _digits(value: Decimal) -> pa.Scalar:
+    return pa.scalar(value, _INTEGER)
+
+
+def _unscaled(data: np.ndarray, start: Ints, length: Ints) -> tuple[pa.Array, Bools]:
+    """Return big-endian integers of any number of bytes, and a mask of those that have none or too many.
+
+    Args:
+        data: the bytes.
+        start: the place of each integer's first byte.
+        length: the number of its bytes.
+    """
+    sign = np.where((length > 0) & (data[start] >= 0x80), 0xFF, 0).astype(np.uint8)
+    digits = np.repeat(sign[:, None], _BYTES, axis=1)  # least first
+    last = start + length - 1
+    for place in range(min(_BYTES, int(length.max(initial=0)))):
+        there = place < length
+        digits[there, place] = data[last[there] - place]
+    bad = length == 0
+    for row in np.flatnonzero(length > _BYTES):  # a writer may repeat the sign, which few do
+        more = data[start[row] : last[row] - _BYTES + 1]
+        bad[row] = (more != sign[row]).any() or (digits[row, -1] ^ sign[row]) & 0x80
+    return pa.Array.from_buffers(_INTEGER, len(start), [None, pa.py_buffer(digits)]), bad

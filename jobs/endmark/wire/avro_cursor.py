@@ -1,0 +1,244 @@
+"""Moves through many Avro records at once: each step reads the next value of every record, with NumPy.
+
+On one core, 100,000 records take about 1 ms for each byte that a number or a length has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from endmark.state.search import Bools, Ints
+    from endmark.wire.avro_schema import AvroType
+
+_LONGEST = 10  # bytes of a long
+PAD = 16  # bytes behind the last record, so that a step from its end stays in the buffer
+_INT = 2**31
+
+
+class Cursor:
+    """The places in a buffer of records up to which they are read.
+
+    A record that is no value of its schema becomes `malformed`. It then stands at its end, where it can be
+    read on without harm: each value is junk there, and no text has any bytes.
+
+    Args:
+        data: the bytes of all records, one behind the other, with `PAD` bytes behind them.
+        at: the place of the first byte to read of each record, ascending.
+        end: the place behind the last byte of each record.
+
+    Attributes:
+        malformed: a mask of the records that are no values of their schema.
+        rows: the positions of all records, for the methods that take some.
+    """
+
+    def __init__(self, data: np.ndarray, at: Ints, end: Ints) -> None:
+        self.data = data
+        self.at = at.copy()
+        self.end = end
+        self.malformed = np.zeros(len(at), bool)
+        self.rows = np.arange(len(at))
+
+    def fail(self, rows: Ints, bad: Bools) -> None:
+        """Mark some of the records `rows` as malformed, by a mask of these."""
+        if bad.any():
+            broken = rows[bad]
+            self.malformed[broken] = True
+            self.at[broken] = self.end[broken]
+
+    def finish(self, rows: Ints) -> None:
+        """Mark the records as malformed that have bytes left."""
+        self.fail(rows, self.at[rows] < self.end[rows])
+
+    def span(self, rows: Ints, lengths: Ints | int) -> tuple[Ints, Ints]:
+        """Step over bytes; return where they begin, and how many there are: none in a malformed record."""
+        start = self.at[rows]
+        lengths = np.broadcast_to(np.asarray(lengths, np.int64), len(rows))
+        bad = (lengths < 0) | (lengths > self.end[rows] - start)
+        if bad.any():
+            self.fail(rows, bad)
+            lengths, start = np.where(bad, 0, lengths), self.at[rows]
+        self.at[rows] = start + lengths
+        return start, lengths
+
+    def long(self, rows: Ints) -> Ints:
+        """Read longs."""
+        start = self.at[rows]
+        byte = self.data[start]
+        value = (byte & 0x7F).astype(np.uint64)
+        length = np.ones(len(rows), np.int64)
+        more, bad = np.flatnonzero(byte >= 0x80), np.zeros(len(rows), bool)
+        for place in range(1, _LONGEST):
+            if not len(more):
+                break
+            byte = self.data[start[more] + place]
+            value[more] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * place)
+            length[more] += 1
+            if place == _LONGEST - 1:
+                bad[more[byte > 1]] = True  # it has more than 64 bits
+            more = more[byte >= 0x80]
+        self.at[rows] = start + length
+        self.fail(rows, bad | (start + length > self.end[rows]))
+        return (value >> np.uint64(1)).view(np.int64) ^ -(value & np.uint64(1)).view(np.int64)
+
+    def int(self, rows: Ints) -> Ints:
+        """Read ints, which are longs in the range of 32 bits."""
+        found = self.long(rows)
+        self.fail(rows, (found < -_INT) | (found >= _INT))
+        return found
+
+    def index(self, rows: Ints, count: int) -> Ints:
+        """Read which of `count` branches or symbols follow; that of a malformed record is 0."""
+        found = self.int(rows)
+        bad = (found < 0) | (found >= count)
+        self.fail(rows, bad)
+        return np.where(bad, 0, found)
+
+    def bytes_of(self, rows: Ints, written: AvroType) -> tuple[Ints, Ints]:
+        """Step over values of type `bytes`, `string` or `fixed`; return where each begins, and its length."""
+        return self.span(rows, written.size if written.kind == "fixed" else self.long(rows))
+
+    def fixed(self, rows: Ints, size: int) -> np.ndarray:
+        """Read bytes, the same number of each record, into an array with a row for each record."""
+        start, _ = self.span(rows, size)
+        return self.data[start[:, None] + np.arange(size)]
+
+    def boolean(self, rows: Ints) -> Bools:
+        """Read booleans."""
+        byte = self.fixed(rows, 1)[:, 0]
+        self.fail(rows, byte > 1)
+        return byte == 1
+
+    def texts(self, start: Ints, length: Ints) -> pa.Array:
+        """Return bytes as a binary array, given the places of ascending records and their lengths."""
+        if not len(start):
+            return pa.array([], pa.binary())
+        # Each second element is what stands between two texts.
+        offsets = np.empty(2 * len(start), np.int32)
+        offsets[::2], offsets[1::2] = start, start + length
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.data)]
+        between = pa.Array.from_buffers(pa.binary(), 2 * len(start) - 1, buffers)
+        return between.take(pa.array(np.arange(0, 2 * len(start), 2)))
+
+    def skip(self, rows: Ints, written: AvroType) -> None:
+        """Step over values of any type."""
+        if not len(rows):
+            return
+        match written.kind:
+            case "boolean":
+                self.boolean(rows)
+            case "int":
+                self.int(rows)
+            case "long":
+                self.long(rows)
+            case "float" | "double":
+                self.span(rows, written.least)
+            case "bytes" | "string" | "fixed":
+                self.bytes_of(rows, written)
+            case "enum":
+                self.index(rows, len(written.symbols))
+            case "union":
+                branch = self.index(rows, len(written.inner))
+                for number, each in enumerate(written.inner):
+                    self.skip(rows[branch == number], each)
+            case "record":
+                for field in written.fields:
+                    self.skip(rows, field.type)
+            case "array" | "map":
+                self._skip_blocks(rows, written)
+
+    def _skip_blocks(self, rows: Ints, written: AvroType) -> None:
+        # The records are read in turn: one of 1 MB would take a million steps of all others.
+        bad = np.zeros(len(rows), bool)
+        for place, (row, at, end) in enumerate(
+            zip(rows.tolist(), self.at[rows].tolist(), self.end[rows].tolist(), strict=True)
+        ):
+            try:
+                self.at[row] = at + _One(self.data[at:end].tobytes()).skipped(written)
+            except _NoAvroError:
+                bad[place] = True
+        self.fail(rows, bad)
+
+
+class _NoAvroError(ValueError):
+    pass
+
+
+class _One:
+    """Steps over values of a single record."""
+
+    def __init__(self, rest: bytes) -> None:
+        self._rest = rest
+        self._at = 0
+
+    def skipped(self, written: AvroType) -> int:
+        """Step over a value, and return the number of bytes up to its end.
+
+        Raises:
+            _NoAvroError: the bytes are no value of this type.
+        """
+        self._skip(written)
+        return self._at
+
+    def _step(self, length: int) -> None:
+        if not 0 <= length <= len(self._rest) - self._at:
+            raise _NoAvroError
+        self._at += length
+
+    def _long(self) -> int:
+        found = 0
+        for place in range(_LONGEST):
+            self._step(1)
+            byte = self._rest[self._at - 1]
+            found |= (byte & 0x7F) << 7 * place
+            if byte < 0x80:
+                if found >= 2**64:
+                    break
+                return (found >> 1) ^ -(found & 1)
+        raise _NoAvroError
+
+    def _index(self, count: int) -> int:
+        if not 0 <= (found := self._long()) < count:
+            raise _NoAvroError
+        return found
+
+    def _skip(self, written: AvroType) -> None:
+        match written.kind:
+            case "boolean":
+                self._step(1)
+                if self._rest[self._at - 1] > 1:
+                    raise _NoAvroError
+            case "int":
+                if not -_INT <= self._long() < _INT:
+                    raise _NoAvroError
+            case "long":
+                self._long()
+            case "float" | "double" | "fixed":
+                self._step(written.least)
+            case "bytes" | "string":
+                self._step(self._long())
+            case "enum":
+                self._index(len(written.symbols))
+            case "union":
+                self._skip(written.inner[self._index(len(written.inner))])
+            case "record":
+                for field in written.fields:
+                    self._skip(field.type)
+            case "array" | "map":
+                self._skip_blocks(written)
+
+    def _skip_blocks(self, written: AvroType) -> None:
+        keyed, inner = written.kind == "map", written.inner[0]
+        while count := self._long():
+            if count < 0:
+                self._step(self._long())  # the bytes of the block
+            elif keyed or inner.least:
+                if count > len(self._rest) - self._at:
+                    raise _NoAvroError
+                for _ in range(count):
+                    if keyed:
+                        self._step(self._long())
+                    self._skip(inner)

@@ -1,0 +1,215 @@
+"""Parses Avro records of declared columns a column at a time, and punctuations that come as their own record.
+
+A record in Confluent's framing begins with a zero byte and the id of its schema, in four bytes. Other streams
+have one schema for all records. A schema is a record, or a union of records. One of them may be
+`endmark.Punctuation`, whose only field is the text of a punctuation in JSON. All other records are rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from endmark.schema_registry import UnknownSchemaError
+from endmark.wire.avro_cursor import PAD, Cursor
+from endmark.wire.avro_layout import PUNCTUATION, Layout, punctuation_layout
+from endmark.wire.avro_schema import AvroSchemaError, parse
+from endmark.wire.json_records import MARK, JsonParser
+from endmark.wire.merging import merged, placed
+from endmark.wire.rejection import Rejection, UnreadableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from endmark.state.search import Ints
+    from endmark.types import ColumnType
+    from endmark.wire.avro_schema import AvroType
+    from endmark.wire.json_records import Parsed
+
+_FRAME = 5  # bytes: a zero, and the id of the schema
+_OPENING = f'{{"{MARK}": '.encode()
+
+
+class WriterSchemas(Protocol):
+    """The schemas by which a stream's records are written."""
+
+    framed: bool
+    """True if each record has the id of its schema."""
+
+    def text(self, number: int) -> str:
+        """Return a schema as JSON, given its id; a stream without ids has one schema for any number.
+
+        Raises:
+            UnknownSchemaError: there is no schema of this id.
+            EndmarkError: the schema cannot be had now.
+        """
+        ...
+
+    def name(self, number: int) -> str:
+        """Return the name of a schema, for errors."""
+        ...
+
+
+class AvroParser:
+    """Parses the records of one stream.
+
+    Args:
+        columns: all columns of the stream; a row has these, and those that are not nullable have a value.
+        punctuated_on: the columns that punctuations may restrict.
+        stream: the name of the stream, for errors.
+        schemas: the schemas of the writers.
+        key: the columns of the key that a punctuation may name.
+        heartbeat_on: the column that a heartbeat may restrict; `None` if the stream has no heartbeats.
+        ignoring: whether a writer's schema may have other fields, which are left out.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, ColumnType],
+        punctuated_on: Sequence[str],
+        stream: str,
+        schemas: WriterSchemas,
+        *,
+        key: Sequence[str],
+        heartbeat_on: str | None = None,
+        ignoring: bool = False,
+    ) -> None:
+        self._columns = columns
+        self._schemas = schemas
+        self._ignoring = ignoring
+        self._flat = JsonParser(columns, punctuated_on, stream, key=key, heartbeat_on=heartbeat_on)
+        self._none = self._flat.parse(pa.array([], pa.binary()))
+        self._layouts: dict[int, list[_Branch | UnreadableError]] = {}
+
+    def parse(self, values: pa.Array) -> Parsed:
+        """Parse the records in a binary array. No record raises: bad ones are in `rejections`.
+
+        Raises:
+            EndmarkError: a schema cannot be had now.
+        """
+        offsets = np.frombuffer(values.buffers()[1], np.int32)[values.offset :][: len(values) + 1]
+        start, end = offsets[:-1].astype(np.int64), offsets[1:].astype(np.int64)
+        data = np.frombuffer(values.buffers()[2] or b"", np.uint8)
+        found = _Found(values, np.concatenate([data, np.zeros(PAD, np.uint8)]), start, end)
+        found.reject(np.flatnonzero(end == start), "empty", "the record has no value")
+        there = np.flatnonzero(end > start)
+        for number, at in self._by_schema(found, there):
+            self._read(found, number, at)
+        return merged([*found.pieces, replace(self._none, rejections=found.rejections)])
+
+    def _by_schema(self, found: _Found, there: Ints) -> Iterator[tuple[int, Ints]]:
+        """Yield the id of each schema, and the positions of its records, which then begin behind the id."""
+        if not self._schemas.framed:
+            yield 0, there
+            return
+        start = found.start[there]
+        framed = (found.end[there] - start >= _FRAME) & (found.data[start] == 0)
+        why = "a record begins with a zero byte and the id of its schema in four bytes, this one does not"
+        found.reject(there[~framed], "malformed", why)
+        there, start = there[framed], start[framed]
+        numbers = found.data[start[:, None] + np.arange(1, _FRAME)].view(">i4")[:, 0]
+        found.start[there] += _FRAME
+        order = np.argsort(numbers, kind="stable")
+        ids, first = np.unique(numbers[order], return_index=True)
+        for number, at in zip(ids.tolist(), np.split(there[order], first[1:]), strict=True):
+            yield number, at
+
+    def _read(self, found: _Found, number: int, at: Ints) -> None:
+        """Read the records at some positions, which have one schema."""
+        if not len(at):
+            return
+        try:
+            layouts = self._layouts_of(number)
+        except UnreadableError as why:
+            found.reject(at, why.reason, f"{self._schemas.name(number)}: {why}")
+            return
+        cursor = Cursor(found.data, found.start[at], found.end[at])
+        branch = np.zeros(len(at), np.int64)
+        if len(layouts) > 1:
+            branch = cursor.index(cursor.rows, len(layouts))
+            torn = "the record begins with the number of no branch"
+            found.reject(at[cursor.malformed], "malformed", f"{self._schemas.name(number)}: {torn}")
+        for place, layout in enumerate(layouts):
+            rows = np.flatnonzero((branch == place) & ~cursor.malformed)
+            if isinstance(layout, UnreadableError):
+                found.reject(at[rows], layout.reason, f"{self._schemas.name(number)}: {layout}")
+            elif len(rows):
+                self._read_branch(found, layout, number, cursor, at[rows], rows)
+
+    def _read_branch(
+        self, found: _Found, layout: _Branch, number: int, cursor: Cursor, at: Ints, rows: Ints
+    ) -> None:
+        columns = layout.layout.read(cursor, rows)
+        for place, reason, error in columns.defects:
+            found.reject(at[place : place + 1], reason, f"{self._schemas.name(number)}: {error}")
+        sound, at = columns.batch.filter(pa.array(columns.sound)), at[columns.sound]
+        if layout.punctuates:
+            texts = pc.binary_join_element_wise(_OPENING, sound.column(0).cast(pa.binary()), b"}", b"")
+            found.pieces.append(placed(self._flat.parse(texts), at, found.values))
+            return
+        extra = len(at) if layout.layout.extra else 0
+        found.pieces.append(replace(self._none, rows=sound, row_at=at, extra=extra))
+
+    def _layouts_of(self, number: int) -> list[_Branch | UnreadableError]:
+        """Return the layout of each branch of a schema, or the reason why it has none.
+
+        Raises:
+            UnreadableError: no record of the schema can be read.
+        """
+        if (known := self._layouts.get(number)) is None:
+            try:
+                written = parse(self._schemas.text(number))
+            except UnknownSchemaError as why:
+                raise UnreadableError("unknown_schema", str(why)) from None
+            except AvroSchemaError as why:
+                raise UnreadableError("bad_schema", str(why)) from None
+            known = [
+                self._branch(branch) for branch in (written.inner if written.kind == "union" else (written,))
+            ]
+            self._layouts[number] = known
+        return known
+
+    def _branch(self, written: AvroType) -> _Branch | UnreadableError:
+        try:
+            if written.kind != "record":
+                raise UnreadableError("bad_schema", f"a row is a record, this is {written}")
+            if written.name == PUNCTUATION:
+                return _Branch(punctuation_layout(written), punctuates=True)
+            return _Branch(Layout(written, self._columns, ignoring=self._ignoring), punctuates=False)
+        except UnreadableError as why:
+            return why
+
+
+@dataclass(frozen=True)
+class _Branch:
+    layout: Layout
+    punctuates: bool
+
+
+@dataclass
+class _Found:
+    """The records of one array, and what is found among them.
+
+    Args:
+        values: the records.
+        data: the bytes of all of them.
+        start: the place of each record's first byte that is not read yet.
+        end: the place behind its last byte.
+    """
+
+    values: pa.Array
+    data: np.ndarray
+    start: Ints
+    end: Ints
+    pieces: list[Parsed] = field(default_factory=list)
+    rejections: list[Rejection] = field(default_factory=list)
+
+    def reject(self, at: Ints, reason: str, error: str) -> None:
+        """Reject the records at some positions."""
+        self.rejections += [
+            Rejection(place, reason, error, self.values[place].as_py()) for place in at.tolist()
+        ]
