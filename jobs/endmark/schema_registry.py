@@ -130,8 +130,8 @@ class SchemaRegistry:
             except _AwayError as why:
                 if time.monotonic() + pause >= until:
                     raise RegistryUnreachableError(
-                        f"schema registry at {self.url} did not answer for {self.patience:g} s when asked for "
-                        f"schema {number}: {why}; when it is back, run the job again from its checkpoint"
+                        f"schema registry at {self.url} did not answer for {self.patience:g} s when asked "
+                        f"for schema {number}: {why}; when it is back, run the job again from its checkpoint"
                     ) from None
                 if not said:
                     said = True
@@ -153,8 +153,8 @@ class SchemaRegistry:
             raise _AwayError(f"it answered {status}")
         if status in (401, 403):
             raise ConfigError(
-                f"schema registry at {self.url} refuses us by {status} when asked for schema {number}; correct "
-                "registry.user and registry.password, or give the user the right to read schemas"
+                f"schema registry at {self.url} refuses us by {status} when asked for schema {number}; "
+                "correct registry.user and registry.password, or give the user the right to read schemas"
             )
         try:
             document = json.loads(body)
@@ -165,20 +165,22 @@ class SchemaRegistry:
                 raise UnknownSchemaError(f"the registry at {self.url} has no such schema")
             if status == 200 and isinstance(text := document.get("schema"), str):
                 if (kind := document.get("schemaType", "AVRO")) != "AVRO":
-                    raise UnknownSchemaError(f"it is a schema of {str(kind)[:20]} in the registry, not of Avro")
+                    raise UnknownSchemaError(f"the registry has it as {str(kind)[:20]}, not as Avro")
                 if document.get("references"):
                     raise UnknownSchemaError(
-                        "it refers to other schemas of the registry, which are not read; register it as a whole"
+                        "it refers to other schemas, which are not read; register it as a whole"
                     )
                 return text
         raise ConfigError(
-            f"schema registry at {self.url} answered {status} without a schema when asked for schema {number}; "
-            "registry.url is the address of its Confluent-compatible API, such as "
+            f"schema registry at {self.url} answered {status} without a schema when asked for schema "
+            f"{number}; registry.url is the address of its Confluent-compatible API, such as "
             "https://registry.example/apis/ccompat/v7"
         )
 
     def _get(self, path: str, until: float) -> tuple[int, bytes]:
-        """Return the status and the body of an answer. A redirection is not followed: it would get the password.
+        """Return the status and the body of an answer.
+
+        A redirection is not followed, since its target would get the password.
 
         Raises:
             ConfigError: the registry's certificate is not trusted.
@@ -202,7 +204,7 @@ class SchemaRegistry:
             connection.request("GET", parts.path.rstrip("/") + path, headers=headers)
             answer = connection.getresponse()
             body = b""
-            # Each read waits for `seconds` at most, so a registry that sends a byte now and then is cut off here.
+            # Each read waits for `seconds` at most. A registry that sends a byte now and then is cut off here.
             while part := answer.read1(65_536):
                 body += part
                 if time.monotonic() > ends or len(body) > _MOST_BYTES:
@@ -224,5 +226,8 @@ _caches: dict[SchemaRegistry, _Cache] = {}
 
 
 def _cached(registry: SchemaRegistry) -> _Cache:
-    """Return the schemas by id that this process has, and the ids that the registry did not know, until when."""
+    """Return the schemas that this process has, by id, and the ids that the registry did not know.
+
+    Each of these has the time until which we do not ask again, and the error.
+    """
     return _caches.setdefault(registry, ({}, {}))

@@ -23,7 +23,7 @@ def fates(stream: str, values: list[bytes | None]) -> list[Any]:
     """Parse all values at once, and return the fate of each: columns of a row, a closed key, a promise, or
     `dead letter`. Each rejection has the reason that `verify` finds."""
     declared, *_ = STREAMS[stream]
-    parser = FORMATS["json"].parser(declared, "bids", declared.punctuated_on, ())
+    parser = FORMATS["json"].parser(declared, "bids", declared.punctuated_on, (), None)
     parsed = parser.parse(pa.array(values, pa.binary()))
     found: dict[int, Any] = {}
     found.update(zip(parsed.row_at.tolist(), parsed.rows.to_pylist(), strict=True))

@@ -124,7 +124,7 @@ def fates(stream: Stream, values: list[bytes | None]) -> list[Any]:
 
 
 def parse(stream: Stream, values: list[bytes | None]) -> Parsed:
-    parser = FORMATS[stream.format].parser(stream, "bids", stream.punctuated_on, stream.punctuated_on)
+    parser = FORMATS[stream.format].parser(stream, "bids", stream.punctuated_on, stream.punctuated_on, None)
     return parser.parse(pa.array(values, pa.binary()))
 
 

@@ -16,6 +16,7 @@ from endmark.operators.stream_join.side import SideSpec
 from endmark.pipeline import COORDINATES
 from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.measures import FUNCTIONS
+from endmark.pipeline.registry import schemas_of
 from endmark.state.keys import KeySpec
 from endmark.state.segment import int64
 
@@ -221,7 +222,14 @@ def _plan(pipeline: Pipeline, name: str, side: SideSpec) -> StreamPlan:
         columns=pipeline.stream_columns(name),
         punctuated_on=stream.punctuated_on,
         on=stage.key,
-        parser=partial(FORMATS[stream.format].parser, stream, name, named, pipeline.deleted_on(name)),
+        parser=partial(
+            FORMATS[stream.format].parser,
+            stream,
+            name,
+            named,
+            pipeline.deleted_on(name),
+            schemas_of(pipeline, name),
+        ),
         side=replace(side, lateness=microseconds(times.lateness) or 0, ahead=microseconds(times.ahead)),
         keeps_value=bool(stage.looked_up_steps(side.name))
         or any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(side.name)),

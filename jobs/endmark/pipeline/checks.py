@@ -38,6 +38,7 @@ def require_sound(pipeline: Pipeline) -> None:
     for earlier in stages[:-1]:
         _check_derived(earlier)
     _check_topics(pipeline)
+    _check_schemas(pipeline)
     for lookup in pipeline.lookups:
         _check_lookup(pipeline, lookup, pipeline.place_of(lookup))
     _check_relations(pipeline)
@@ -91,6 +92,15 @@ def _check_topics(pipeline: Pipeline) -> None:
         raise ValueError(
             f"control.topic: {pipeline.control_topic!r} is a topic of a stream or of publish; name another"
         )
+
+
+def _check_schemas(pipeline: Pipeline) -> None:
+    for name, stream in pipeline.streams.items():
+        if stream.format == "avro" and stream.schema_file is None and pipeline.registry is None:
+            raise ValueError(
+                f"streams.{name}.format: records of Avro need schemas; add the section registry with its "
+                "url, or name a schema_file if the records have no id of a schema"
+            )
 
 
 def _check_inputs(stage: Stage) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from endmark.pipeline.sources import Stream
+    from endmark.wire.avro_records import WriterSchemas
     from endmark.wire.json_records import Parser
 
 
@@ -17,8 +18,8 @@ class Format:
 
     Args:
         doc: one sentence that describes a record, for the schema of pipeline files.
-        parser: makes the parser of a stream, given the stream, its name, the columns of the join key, and the
-            columns that a deletion names.
+        parser: makes the parser of a stream, given the stream, its name, the columns of the join key, the
+            columns that a deletion names, and the schemas of its writers, if the format has any.
         own_fields: the fields of a stream that only this format reads, each with the reason why other
             formats refuse it.
         heartbeats: whether a punctuation may be a heartbeat, on the column of event time.
@@ -26,14 +27,14 @@ class Format:
     """
 
     doc: str
-    parser: Callable[[Stream, str, Sequence[str], Sequence[str]], Parser]
+    parser: Callable[[Stream, str, Sequence[str], Sequence[str], WriterSchemas | None], Parser]
     own_fields: Mapping[str, str] = field(default_factory=dict)
     heartbeats: bool = True
     deletions: bool = False
 
 
 # A parser is imported when it is made, since a pipeline file is checked without Arrow.
-def _json(stream: Stream, name: str, key: Sequence[str], _: Sequence[str]) -> Parser:
+def _json(stream: Stream, name: str, key: Sequence[str], *_: object) -> Parser:
     from endmark.wire.json_records import JsonParser
 
     return JsonParser(
@@ -46,7 +47,7 @@ def _json(stream: Stream, name: str, key: Sequence[str], _: Sequence[str]) -> Pa
     )
 
 
-def _xml(stream: Stream, name: str, key: Sequence[str], _: Sequence[str]) -> Parser:
+def _xml(stream: Stream, name: str, key: Sequence[str], *_: object) -> Parser:
     from endmark.wire.xml_records import XmlParser
 
     return XmlParser(
@@ -60,11 +61,27 @@ def _xml(stream: Stream, name: str, key: Sequence[str], _: Sequence[str]) -> Par
     )
 
 
-def _debezium(stream: Stream, name: str, key: Sequence[str], deleted_on: Sequence[str]) -> Parser:
+def _debezium(stream: Stream, name: str, key: Sequence[str], deleted_on: Sequence[str], _: object) -> Parser:
     from endmark.wire.debezium import DebeziumParser
 
     updates, ignoring = stream.updates == "rows", stream.extra == "ignore"
     return DebeziumParser(stream.columns, deleted_on, name, key=key, updates=updates, ignoring=ignoring)
+
+
+def _avro(stream: Stream, name: str, key: Sequence[str], _: object, schemas: WriterSchemas | None) -> Parser:
+    from endmark.wire.avro_records import AvroParser
+
+    if schemas is None:
+        raise ValueError("a stream of Avro has the schemas of its writers")
+    return AvroParser(
+        stream.columns,
+        stream.punctuated_on,
+        name,
+        schemas,
+        key=key,
+        heartbeat_on=stream.heartbeat_on,
+        ignoring=stream.extra == "ignore",
+    )
 
 
 FORMATS = {
@@ -83,5 +100,11 @@ FORMATS = {
         {"updates": "only `format: debezium` has updates"},
         heartbeats=False,
         deletions=True,
+    ),
+    "avro": Format(
+        "A record is Avro, behind a zero byte and the id of its schema in the `registry`, or by the schema "
+        "in `schema_file`.",
+        _avro,
+        {"schema_file": "only records of `format: avro` have a schema"},
     ),
 }

@@ -14,6 +14,7 @@ from endmark.pipeline.fields import Model, Name, PipelineName, require_name
 from endmark.pipeline.flow import Flow, flow_of
 from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.kafka import Kafka
+from endmark.pipeline.registry import Registry
 from endmark.pipeline.rollup import Rollup
 from endmark.pipeline.row_steps import checked
 from endmark.pipeline.sources import Relation, Stream
@@ -94,6 +95,7 @@ class Pipeline(Model):
     publish: Annotated[dict[Name, Publish], Field(default_factory=dict), PUBLISHING]
     control: Pinned[Control] = Control()
     kafka: AtRestart[Kafka | None] = None
+    registry: AtRestart[Registry | None] = None
     batch: Batch = Batch()
     unbounded_state: AtRestart[Literal["refuse", "allow"]] = "refuse"
 

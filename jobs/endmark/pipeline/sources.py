@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -92,7 +93,7 @@ class Quarantine(Model):
 
 
 class Stream(Model):
-    """A Kafka topic of records in JSON, in XML or in Debezium's envelopes.
+    """A Kafka topic of records in JSON, in XML, in Debezium's envelopes or in Avro.
 
     Each row has exactly the declared `columns`. A column whose type ends with `?` may be missing or null, and
     all others have a value. A record with other members is a dead letter, unless `extra: ignore` leaves them
@@ -128,6 +129,10 @@ class Stream(Model):
     least the stream's window. It needs a join in which all streams have a window, and in which no other
     stream's rows are results without a partner.
 
+    With `format: avro`, each record has the id of its schema in the section `registry`. A stream whose
+    records have no id names a file with their schema, `schema_file`. The fields of a schema become columns by
+    their names, or else by an alias.
+
     An XML record of more than `max_record` bytes is a dead letter, since reading one takes two seconds a MB.
     The job stops when dead letters exceed a share of the last records, as `quarantine` says; `off` never
     stops it.
@@ -141,6 +146,7 @@ class Stream(Model):
         ]
     ] = "json"
     max_record: Pinned[Annotated[Size, Field(le=1_000_000)]] = 65_536
+    schema_file: Pinned[Path | None] = None
     quarantine: AtRestart[Quarantine | Literal["off"]] = Quarantine()
     updates: Pinned[Literal["dead_letter", "rows"]] = "dead_letter"
     columns: Annotated[

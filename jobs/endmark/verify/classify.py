@@ -15,7 +15,7 @@ from endmark.types import ColumnType, Spelling
 from endmark.verify.added_columns import NOTHING_ADDED, AddedColumns, none_early
 from endmark.verify.closed_keys import load
 from endmark.verify.closing_rule import close_by_rule
-from endmark.verify.formats import as_named, flatten
+from endmark.verify.formats import as_named, flatten, form_of
 from endmark.verify.heartbeats import read_punctuations, set_heartbeats_aside
 from endmark.verify.join_sides import key_column, microseconds
 from endmark.verify.patterns import MARK
@@ -175,7 +175,7 @@ def _classify_stream(
     closing = {key_column(column): kind for column, kind in types.items()}
     classified, flat = name(f"classified_{stream}"), name(f"flat_{stream}")
     named = as_named(pipeline, stream)
-    flatten(session, stream, named, added)
+    flatten(session, stream, form_of(pipeline, stream), named, added)
     session.run(
         _CLASSIFY,
         flat=flat,

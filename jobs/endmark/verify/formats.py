@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 
 from endmark.pipeline import Pipeline, Stream
-from endmark.verify import debezium, reasons, xml
+from endmark.pipeline.registry import schemas_of
+from endmark.verify import avro, debezium, reasons, xml
 from endmark.verify.added_columns import NOTHING_ADDED, AddedColumns
 from endmark.verify.extra_members import without_extra
 from endmark.verify.session import Session, name, text
@@ -28,18 +30,29 @@ class Format:
         heartbeats: whether a punctuation on the event time may be a heartbeat.
         skips: returns whether a record has no effect, such as the tombstone that Debezium puts behind a
             deletion for Kafka's compaction. `None` means that every record has one.
+        schemas: whether `reason` and `flat` take the schemas of the writers in front of the other arguments.
     """
 
-    reason: Callable[[bytes, Stream], str]
-    flat: Callable[[bytes, Stream], bytes | None] | None = None
+    reason: Callable[..., str]
+    flat: Callable[..., bytes | None] | None = None
     heartbeats: bool = True
     skips: Callable[[bytes | None, Stream], bool] | None = None
+    schemas: bool = False
+
+    def given(self, schemas: avro.Schemas | None) -> Format:
+        """Return the format as functions of a record and a stream alone, given the schemas of the writers."""
+        if not self.schemas or self.flat is None:
+            return self
+        return replace(
+            self, reason=partial(self.reason, schemas), flat=partial(self.flat, schemas), schemas=False
+        )
 
 
 FORMATS = {
     "json": Format(reasons.of_json),
     "xml": Format(reasons.of_xml, xml.flat),
     "debezium": Format(reasons.of_debezium, debezium.flat, heartbeats=False, skips=debezium.is_skipped),
+    "avro": Format(avro.reason, avro.flat, schemas=True),
 }
 
 _PLACE = pa.schema([("partition", pa.int32()), ("offset", pa.int64())])
@@ -65,7 +78,16 @@ _NAMED = pa.schema(
 )
 
 
-def flatten(session: Session, stream: str, declared: Stream, added: AddedColumns) -> None:
+def form_of(pipeline: Pipeline, stream: str) -> Format:
+    """Return the format of a stream's records.
+
+    Raises:
+        ConfigError: a file that the pipeline names cannot be read.
+    """
+    return FORMATS[pipeline.streams[stream].format].given(schemas_of(pipeline, stream))
+
+
+def flatten(session: Session, stream: str, form: Format, declared: Stream, added: AddedColumns) -> None:
     """Make `flat_<stream>` and `skipped_<stream>` from `records`.
 
     `flat_<stream>` has partition, offset, and the row or punctuation of a record as flat JSON, or NULL for
@@ -75,10 +97,10 @@ def flatten(session: Session, stream: str, declared: Stream, added: AddedColumns
     Args:
         session: the session.
         stream: the name of the stream.
+        form: the format of its records.
         declared: the stream as `as_named` returns it.
         added: the columns that are younger than the checkpoint of the tables.
     """
-    form = FORMATS[declared.format]
     flat, skipped, skips = name(f"flat_{stream}"), name(f"skipped_{stream}"), form.skips or _skips_none
     as_it_is = form.flat is None and declared.extra != "ignore"
     records = [] if as_it_is else session.run(_RECORDS, [declared.topic])
@@ -113,14 +135,23 @@ def name_reasons(session: Session, pipeline: Pipeline, added: AddedColumns = NOT
     """Fill in the reasons that `classify` and `classify_control` left out of `expected_dead_letters`."""
     _name(session, pipeline.control_topic, lambda value, _, __: reason_of(value, None))
     for stream, declared in pipeline.streams.items():
-        named = as_named(pipeline, stream)
+        _name(
+            session, declared.topic, partial(_reason_at, pipeline, stream, form_of(pipeline, stream), added)
+        )
 
-        def reason(
-            value: bytes | None, partition: int, offset: int, stream: str = stream, named: Stream = named
-        ) -> str:
-            return reason_of(value, added.declared_at(named, stream, partition, offset))
 
-        _name(session, declared.topic, reason)
+def _reason_at(
+    pipeline: Pipeline,
+    stream: str,
+    form: Format,
+    added: AddedColumns,
+    value: bytes | None,
+    partition: int,
+    offset: int,
+) -> str:
+    """Return the reason of a stream's dead letter."""
+    then = added.declared_at(as_named(pipeline, stream), stream, partition, offset)
+    return reason_of(value, then, form)
 
 
 def _name(session: Session, topic: str, reason: Callable[[bytes | None, int, int], str]) -> None:
@@ -131,16 +162,17 @@ def _name(session: Session, topic: str, reason: Callable[[bytes | None, int, int
     session.run_on(pa.Table.from_pylist(found, _NAMED), _NAME)
 
 
-def reason_of(value: bytes | None, declared: Stream | None) -> str:
+def reason_of(value: bytes | None, declared: Stream | None, form: Format | None = None) -> str:
     """Return the reason why a record is a dead letter.
 
     Args:
         value: the bytes of the record; `None` for a record without a value.
         declared: the stream in the pipeline file; `None` for the control topic.
+        form: the format of the stream; `None` is for one whose format needs no schemas.
     """
     try:
         if declared is None:
             return reasons.of_control(value or b"")
-        return FORMATS[declared.format].reason(value or b"", declared)
+        return (form or FORMATS[declared.format]).reason(value or b"", declared)
     except reasons.UnreadableError as why:
         return str(why)

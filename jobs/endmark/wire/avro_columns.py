@@ -1,4 +1,4 @@
-"""Reads columns of a stream from Avro values: which types of a writer a column takes, and how it reads them."""
+"""Reads columns of a stream from Avro values: the types of a writer that a column takes, and their values."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from endmark.wire.avro_schema import AvroType
 
 _INTEGERS = ("int", "long")
+_NUMBERS = (*_INTEGERS, "float", "double")
 _INTEGER = pa.decimal128(DECIMAL_DIGITS, 0)
 _BYTES = 16  # of a decimal in Arrow
 _UNITS = {
@@ -70,31 +71,37 @@ def reader_of(written: AvroType, kind: ColumnType) -> Reader | None:
 
 def _plain_reader(written: AvroType, kind: ColumnType) -> Reader | None:
     match kind.domain:
-        case Domain.LONG if written.kind in _INTEGERS:
-            return partial(_longs, written, kind)
-        case Domain.DOUBLE if written.kind in (*_INTEGERS, "float", "double"):
-            return partial(_doubles, written, kind)
-        case Domain.STRING if written.kind in ("string", "bytes") and written.logical in (None, "uuid"):
-            return partial(_strings, written)
-        case Domain.STRING if written.kind == "enum":
-            return partial(_symbols, written)
-        case Domain.BOOLEAN if written.kind == "boolean":
-            return _booleans
-        case Domain.DATE | Domain.TIMESTAMP if (unit := unit_of(written, kind)) is not None:
-            return partial(_times, written, kind, unit)
-        case Domain.DECIMAL if written.logical == "decimal" and written.scale <= kind.scale:
-            return partial(_decimals, written, kind)
-    return None
+        case Domain.LONG:
+            return partial(_longs, written, kind) if written.kind in _INTEGERS else None
+        case Domain.DOUBLE:
+            return partial(_doubles, written, kind) if written.kind in _NUMBERS else None
+        case Domain.STRING:
+            return _text_reader(written)
+        case Domain.BOOLEAN:
+            return _booleans if written.kind == "boolean" else None
+        case Domain.DECIMAL:
+            fits = written.logical == "decimal" and written.scale <= kind.scale
+            return partial(_decimals, written, kind) if fits else None
+    unit = unit_of(written, kind)
+    return None if unit is None else partial(_times, written, kind, unit)
+
+
+def _text_reader(written: AvroType) -> Reader | None:
+    if written.kind == "enum":
+        return partial(_symbols, written)
+    plain = written.kind in ("string", "bytes") and written.logical != "decimal"
+    return partial(_strings, written) if plain else None
 
 
 def unit_of(written: AvroType, kind: ColumnType) -> Spelling | None:
     """Return the unit of the numbers that a writer has for times; `None` if they are no times of this type.
 
-    The logical type says it, or else the spelling of the column.
+    The logical type says it, or else the spelling of the column. If both do, they agree.
     """
     if written.logical is not None:
         unit = _UNITS.get(written.logical)
-        return unit if unit is not None and unit.values is kind.domain else None
+        fits = unit is not None and unit.values is kind.domain and kind.spelling in (None, unit)
+        return unit if fits else None
     return kind.spelling if written.kind in _INTEGERS else None
 
 
@@ -121,7 +128,7 @@ def _union(branches: list[Reader], cursor: Cursor, rows: Ints) -> Values:
 
 
 def _numbers(written: AvroType, cursor: Cursor, rows: Ints) -> Ints:
-    return cursor.int(rows) if written.kind == "int" else cursor.long(rows)
+    return cursor.ints(rows) if written.kind == "int" else cursor.longs(rows)
 
 
 def _longs(written: AvroType, kind: ColumnType, cursor: Cursor, rows: Ints) -> Values:
@@ -175,14 +182,16 @@ def _symbols(written: AvroType, cursor: Cursor, rows: Ints) -> Values:
 
 
 def _booleans(cursor: Cursor, rows: Ints) -> Values:
-    return _sound(pa.array(cursor.boolean(rows)))
+    return _sound(pa.array(cursor.booleans(rows)))
 
 
 def _times(written: AvroType, kind: ColumnType, unit: Spelling, cursor: Cursor, rows: Ints) -> Values:
     numbers = _numbers(written, cursor, rows)
     bad = _out_of(unit, numbers)
     ordinals = pa.array(np.where(bad, 0, numbers) * unit.step)
-    return _sound((ordinals.cast(pa.int32()) if kind.domain is Domain.DATE else ordinals).cast(kind.arrow), bad)
+    return _sound(
+        (ordinals.cast(pa.int32()) if kind.domain is Domain.DATE else ordinals).cast(kind.arrow), bad
+    )
 
 
 def _decimals(written: AvroType, kind: ColumnType, cursor: Cursor, rows: Ints) -> Values:

@@ -64,7 +64,7 @@ class Cursor:
         self.at[rows] = start + lengths
         return start, lengths
 
-    def long(self, rows: Ints) -> Ints:
+    def longs(self, rows: Ints) -> Ints:
         """Read longs."""
         start = self.at[rows]
         byte = self.data[start]
@@ -84,33 +84,34 @@ class Cursor:
         self.fail(rows, bad | (start + length > self.end[rows]))
         return (value >> np.uint64(1)).view(np.int64) ^ -(value & np.uint64(1)).view(np.int64)
 
-    def int(self, rows: Ints) -> Ints:
+    def ints(self, rows: Ints) -> Ints:
         """Read ints, which are longs in the range of 32 bits."""
-        found = self.long(rows)
+        found = self.longs(rows)
         self.fail(rows, (found < -_INT) | (found >= _INT))
         return found
 
     def index(self, rows: Ints, count: int) -> Ints:
         """Read which of `count` branches or symbols follow; that of a malformed record is 0."""
-        found = self.int(rows)
+        found = self.ints(rows)
         bad = (found < 0) | (found >= count)
         self.fail(rows, bad)
         return np.where(bad, 0, found)
 
     def bytes_of(self, rows: Ints, written: AvroType) -> tuple[Ints, Ints]:
         """Step over values of type `bytes`, `string` or `fixed`; return where each begins, and its length."""
-        return self.span(rows, written.size if written.kind == "fixed" else self.long(rows))
+        return self.span(rows, written.size if written.kind == "fixed" else self.longs(rows))
 
     def fixed(self, rows: Ints, size: int) -> np.ndarray:
         """Read bytes, the same number of each record, into an array with a row for each record."""
         start, _ = self.span(rows, size)
-        return self.data[start[:, None] + np.arange(size)]
+        found: np.ndarray = self.data[start[:, None] + np.arange(size)]
+        return found
 
-    def boolean(self, rows: Ints) -> Bools:
+    def booleans(self, rows: Ints) -> Bools:
         """Read booleans."""
         byte = self.fixed(rows, 1)[:, 0]
         self.fail(rows, byte > 1)
-        return byte == 1
+        return np.asarray(byte == 1)
 
     def texts(self, start: Ints, length: Ints) -> pa.Array:
         """Return bytes as a binary array, given the places of ascending records and their lengths."""
@@ -128,18 +129,6 @@ class Cursor:
         if not len(rows):
             return
         match written.kind:
-            case "boolean":
-                self.boolean(rows)
-            case "int":
-                self.int(rows)
-            case "long":
-                self.long(rows)
-            case "float" | "double":
-                self.span(rows, written.least)
-            case "bytes" | "string" | "fixed":
-                self.bytes_of(rows, written)
-            case "enum":
-                self.index(rows, len(written.symbols))
             case "union":
                 branch = self.index(rows, len(written.inner))
                 for number, each in enumerate(written.inner):
@@ -149,6 +138,23 @@ class Cursor:
                     self.skip(rows, field.type)
             case "array" | "map":
                 self._skip_blocks(rows, written)
+            case _:
+                self._skip_plain(rows, written)
+
+    def _skip_plain(self, rows: Ints, written: AvroType) -> None:
+        match written.kind:
+            case "boolean":
+                self.booleans(rows)
+            case "int":
+                self.ints(rows)
+            case "long":
+                self.longs(rows)
+            case "float" | "double":
+                self.span(rows, written.least)
+            case "bytes" | "string" | "fixed":
+                self.bytes_of(rows, written)
+            case "enum":
+                self.index(rows, len(written.symbols))
 
     def _skip_blocks(self, rows: Ints, written: AvroType) -> None:
         # The records are read in turn: one of 1 MB would take a million steps of all others.
@@ -207,6 +213,18 @@ class _One:
 
     def _skip(self, written: AvroType) -> None:
         match written.kind:
+            case "union":
+                self._skip(written.inner[self._index(len(written.inner))])
+            case "record":
+                for field in written.fields:
+                    self._skip(field.type)
+            case "array" | "map":
+                self._skip_blocks(written)
+            case _:
+                self._skip_plain(written)
+
+    def _skip_plain(self, written: AvroType) -> None:
+        match written.kind:
             case "boolean":
                 self._step(1)
                 if self._rest[self._at - 1] > 1:
@@ -222,13 +240,6 @@ class _One:
                 self._step(self._long())
             case "enum":
                 self._index(len(written.symbols))
-            case "union":
-                self._skip(written.inner[self._index(len(written.inner))])
-            case "record":
-                for field in written.fields:
-                    self._skip(field.type)
-            case "array" | "map":
-                self._skip_blocks(written)
 
     def _skip_blocks(self, written: AvroType) -> None:
         keyed, inner = written.kind == "map", written.inner[0]

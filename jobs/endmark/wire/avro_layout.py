@@ -61,26 +61,29 @@ class Layout:
 
     def __init__(self, record: AvroType, columns: Mapping[str, ColumnType], *, ignoring: bool) -> None:
         self._columns = columns
-        names = _names(record, columns)
+        names = column_names(record, columns)
         self.extra = None in names
         if self.extra and not ignoring:
             field = record.fields[names.index(None)].name
             raise UnreadableError(
                 "unknown_field", f"field {field!r} is not declared; declared are {', '.join(columns)}"
             )
-        self._steps: list[tuple[AvroType, str | None, Reader | None]] = []
-        found = dict(zip(names, record.fields, strict=True))
+        there = {name: each.type for name, each in zip(names, record.fields, strict=True) if name is not None}
+        readers: dict[str, Reader] = {}
         for name, kind in columns.items():
-            if name not in found and not kind.nullable:
-                raise UnreadableError("missing_field", f"the schema has no field {name!r}")
-            if name in found and reader_of(found[name].type, kind) is None:
+            if name not in there:
+                if not kind.nullable:
+                    raise UnreadableError("missing_field", f"the schema has no field {name!r}")
+                continue
+            if (reader := reader_of(there[name], kind)) is None:
                 raise UnreadableError(
-                    "wrong_type", f"field {name!r} must be readable as {kind}, but is {found[name].type}"
+                    "wrong_type", f"field {name!r} must be readable as {kind}, but is {there[name]}"
                 )
-        for name, field in zip(names, record.fields, strict=True):
-            self._steps.append(
-                (field.type, name, None if name is None else reader_of(field.type, columns[name]))
-            )
+            readers[name] = reader
+        self._steps = [
+            (each.type, name, None if name is None else readers[name])
+            for name, each in zip(names, record.fields, strict=True)
+        ]
 
     def read(self, cursor: Cursor, rows: Ints) -> Columns:
         """Read records to their ends.
@@ -140,8 +143,8 @@ def punctuation_layout(record: AvroType) -> Layout:
     return Layout(record, {_TEXT: ColumnType.STRING}, ignoring=True)
 
 
-def _names(record: AvroType, columns: Mapping[str, ColumnType]) -> list[str | None]:
-    """Return the column of each field: that of its name, or else of an alias; `None` for a field without one."""
+def column_names(record: AvroType, columns: Mapping[str, ColumnType]) -> list[str | None]:
+    """Return the column of each field, by its name or else by an alias; `None` for a field without one."""
     taken = {field.name for field in record.fields}
     names: list[str | None] = []
     for field in record.fields:

@@ -37,10 +37,12 @@ _OPENING = f'{{"{MARK}": '.encode()
 class WriterSchemas(Protocol):
     """The schemas by which a stream's records are written."""
 
-    framed: bool
-    """True if each record has the id of its schema."""
+    @property
+    def framed(self) -> bool:
+        """True if each record has the id of its schema."""
+        ...
 
-    def text(self, number: int) -> str:
+    def text(self, number: int, /) -> str:
         """Return a schema as JSON, given its id; a stream without ids has one schema for any number.
 
         Raises:
@@ -49,7 +51,7 @@ class WriterSchemas(Protocol):
         """
         ...
 
-    def name(self, number: int) -> str:
+    def name(self, number: int, /) -> str:
         """Return the name of a schema, for errors."""
         ...
 
@@ -83,7 +85,7 @@ class AvroParser:
         self._ignoring = ignoring
         self._flat = JsonParser(columns, punctuated_on, stream, key=key, heartbeat_on=heartbeat_on)
         self._none = self._flat.parse(pa.array([], pa.binary()))
-        self._layouts: dict[int, list[_Branch | UnreadableError]] = {}
+        self._layouts: dict[int, tuple[AvroType, list[_Branch | UnreadableError]]] = {}
 
     def parse(self, values: pa.Array) -> Parsed:
         """Parse the records in a binary array. No record raises: bad ones are in `rejections`.
@@ -115,21 +117,20 @@ class AvroParser:
         found.start[there] += _FRAME
         order = np.argsort(numbers, kind="stable")
         ids, first = np.unique(numbers[order], return_index=True)
-        for number, at in zip(ids.tolist(), np.split(there[order], first[1:]), strict=True):
-            yield number, at
+        yield from zip(ids.tolist(), np.split(there[order], first[1:]), strict=True)
 
     def _read(self, found: _Found, number: int, at: Ints) -> None:
         """Read the records at some positions, which have one schema."""
         if not len(at):
             return
         try:
-            layouts = self._layouts_of(number)
+            written, layouts = self._layouts_of(number)
         except UnreadableError as why:
             found.reject(at, why.reason, f"{self._schemas.name(number)}: {why}")
             return
         cursor = Cursor(found.data, found.start[at], found.end[at])
         branch = np.zeros(len(at), np.int64)
-        if len(layouts) > 1:
+        if written.kind == "union":
             branch = cursor.index(cursor.rows, len(layouts))
             torn = "the record begins with the number of no branch"
             found.reject(at[cursor.malformed], "malformed", f"{self._schemas.name(number)}: {torn}")
@@ -154,8 +155,8 @@ class AvroParser:
         extra = len(at) if layout.layout.extra else 0
         found.pieces.append(replace(self._none, rows=sound, row_at=at, extra=extra))
 
-    def _layouts_of(self, number: int) -> list[_Branch | UnreadableError]:
-        """Return the layout of each branch of a schema, or the reason why it has none.
+    def _layouts_of(self, number: int) -> tuple[AvroType, list[_Branch | UnreadableError]]:
+        """Return a schema, and the layout of each of its branches, or the reason why it has none.
 
         Raises:
             UnreadableError: no record of the schema can be read.
@@ -167,10 +168,8 @@ class AvroParser:
                 raise UnreadableError("unknown_schema", str(why)) from None
             except AvroSchemaError as why:
                 raise UnreadableError("bad_schema", str(why)) from None
-            known = [
-                self._branch(branch) for branch in (written.inner if written.kind == "union" else (written,))
-            ]
-            self._layouts[number] = known
+            branches = written.inner if written.kind == "union" else (written,)
+            self._layouts[number] = known = written, [self._branch(branch) for branch in branches]
         return known
 
     def _branch(self, written: AvroType) -> _Branch | UnreadableError:

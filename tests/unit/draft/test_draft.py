@@ -86,7 +86,7 @@ def promise(format_: str, key: int) -> bytes:
 @st.composite
 def sampled(draw: st.DrawFn, topic: str) -> Sampled:
     """Rows with a key, a time and any other members, some of which are missing or null."""
-    format_ = draw(st.sampled_from(list(FORMATS)))
+    format_ = draw(st.sampled_from(["json", "xml", "debezium"]))
     names = COLUMNS if format_ == "xml" else MEMBERS
     kinds = FLAT if format_ == "xml" else [*FLAT, *NESTED, *MIXED]
     others = draw(st.dictionaries(names, st.sampled_from(kinds), max_size=5))
@@ -153,7 +153,7 @@ def test_a_draft_is_valid_and_reads_its_sample(
     for stream, each in zip(drafted.streams, found, strict=True):
         declared = spec.streams[stream.name]
         assert (declared.topic, declared.format) == (each.sample.topic, each.format)
-        parser = FORMATS[declared.format].parser(declared, stream.name, ("order_id",), ())
+        parser = FORMATS[declared.format].parser(declared, stream.name, ("order_id",), (), None)
         values = pa.array([record.value for record in each.sample.records], pa.binary())
         do_not_fit = any("do not fit" in note for note in stream.notes.values())
         odd = {"wrong_type", "bad_value"} if do_not_fit else set()

@@ -163,7 +163,7 @@ def test_a_table_has_no_heartbeats() -> None:
         {"topic": "t", "format": "debezium", "columns": columns, "event_time": {"column": "at"}}
     )
     image = {"$punctuation": {"at": {"between": {"to": "2026-01-31T00:00:00Z"}}}}
-    parser = FORMATS["debezium"].parser(stream, "orders", ("order_id",), ())
+    parser = FORMATS["debezium"].parser(stream, "orders", ("order_id",), (), None)
     parsed = parser.parse(pa.array([envelope("c", None, image)], pa.binary()))
 
     assert stream.heartbeat_on is None

@@ -1,0 +1,76 @@
+"""The section `registry` of a pipeline file: the schemas by which records in Avro are written."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Self
+
+from pydantic import Field, SecretStr, StringConstraints, model_validator
+
+from endmark.errors import ConfigError
+from endmark.pipeline.change_rules import AtRestart
+from endmark.pipeline.fields import Duration, Model
+from endmark.schema_registry import SchemaFile, SchemaRegistry
+
+if TYPE_CHECKING:
+    from endmark.pipeline.model import Pipeline
+
+# A password in the address would be in each error that names the registry.
+Address = Annotated[str, StringConstraints(pattern=r"^https?://[^\s@/?#]+(/[^\s@?#]*)?$")]
+
+
+class Registry(Model):
+    """The registry of schemas, with Confluent's API, for the streams of `format: avro`.
+
+    `url` is the address of the API, such as `https://registry.example/apis/ccompat/v7`. Write the password as
+    `${REGISTRY_PASSWORD}`: the variable `REGISTRY_PASSWORD` then has it, or `REGISTRY_PASSWORD_FILE` names a
+    file with it. A login needs `https`. `ca` is a file of PEM with the authorities that sign the registry's
+    certificate; without it, those of the operating system count. If the registry does not answer, a task that
+    needs a schema asks again for the time `retry`, and then the job stops.
+    """
+
+    url: AtRestart[Address]
+    user: AtRestart[Annotated[str, Field(min_length=1, pattern="^[^:]+$")] | None] = None
+    password: AtRestart[Annotated[SecretStr, Field(min_length=1)] | None] = None
+    ca: AtRestart[Path | None] = None
+    retry: AtRestart[Duration] = timedelta(minutes=1)
+
+    @model_validator(mode="after")
+    def _check_login(self) -> Self:
+        if (self.user is None) != (self.password is None):
+            raise ValueError("a user needs a password, and a password its user; name both, or none")
+        if self.url.startswith("http:") and (self.user is not None or self.ca is not None):
+            raise ValueError("url: a login sends the password as it is, and ca is of TLS; write https://")
+        return self
+
+    def client(self) -> SchemaRegistry:
+        """Return the registry as tasks ask it.
+
+        Raises:
+            ConfigError: the file of certificates cannot be read.
+        """
+        ca = None
+        if self.ca is not None:
+            try:
+                ca = self.ca.read_text(encoding="ascii")
+            except (OSError, UnicodeDecodeError) as error:
+                raise ConfigError(
+                    f"registry.ca: {self.ca} cannot be read: {error}; name a file of PEM"
+                ) from None
+        password = None if self.password is None else self.password.get_secret_value()
+        return SchemaRegistry(self.url.rstrip("/"), self.user, password, ca, self.retry.total_seconds())
+
+
+def schemas_of(pipeline: Pipeline, stream: str) -> SchemaFile | SchemaRegistry | None:
+    """Return the schemas by which a stream's records are written; `None` if its format has none.
+
+    Raises:
+        ConfigError: a file that the pipeline names cannot be read.
+    """
+    declared = pipeline.streams[stream]
+    if declared.format != "avro":
+        return None
+    if declared.schema_file is not None:
+        return SchemaFile.read(declared.schema_file)
+    return None if pipeline.registry is None else pipeline.registry.client()

@@ -1,0 +1,431 @@
+"""Reads Avro records strictly and one value after the other.
+
+A row becomes the flat JSON that a producer of JSON would have sent. A value that its column cannot hold
+becomes a JSON value of the right type that the column cannot hold, either.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from endmark.domain import Domain
+from endmark.pipeline import Stream
+from endmark.schema_registry import SchemaFile, SchemaRegistry, UnknownSchemaError
+from endmark.types import ColumnType, Spelling
+from endmark.verify.patterns import MARK
+from endmark.verify.reasons import UnreadableError
+
+Schemas = SchemaFile | SchemaRegistry
+
+_PUNCTUATION = "endmark.Punctuation"
+_PRIMITIVE = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_IMPOSSIBLE = "no value"
+_TIMES = {
+    "timestamp-millis": (Domain.TIMESTAMP, Spelling.MILLISECONDS, 1000),
+    "timestamp-micros": (Domain.TIMESTAMP, Spelling.MICROSECONDS, 1),
+    "date": (Domain.DATE, Spelling.DAYS, 1),
+}
+_KINDS_OF_LOGICAL = {
+    "date": "int",
+    "time-millis": "int",
+    "uuid": "string fixed",
+    "decimal": "bytes fixed",
+    "duration": "fixed",
+}
+_LOGICAL_LONGS = (
+    *("time-micros", "timestamp-millis", "timestamp-micros", "timestamp-nanos"),
+    *("local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"),
+)
+
+
+class _BadSchemaError(Exception):
+    pass
+
+
+class _MalformedError(Exception):
+    pass
+
+
+@dataclass
+class _Type:
+    """A type whose names are resolved.
+
+    Attributes:
+        parts: the number of types in it, with itself.
+        empty: whether its values have no bytes.
+    """
+
+    kind: str
+    name: str = ""
+    logical: str | None = None
+    scale: int = 0
+    size: int = 0
+    symbols: list[str] = field(default_factory=list)
+    fields: list[tuple[str, list[str], _Type]] = field(default_factory=list)
+    inner: list[_Type] = field(default_factory=list)
+    parts: int = 1
+    empty: bool = False
+
+    def __post_init__(self) -> None:
+        within = [*self.inner, *(kind for _, _, kind in self.fields)]
+        self.parts += sum(each.parts for each in within)
+        self.empty = self.kind == "null" or (self.kind == "fixed" and self.size == 0)
+        if self.kind == "record":
+            self.empty = all(each.empty for each in within)
+        if self.parts > 10_000:
+            raise _BadSchemaError
+
+
+def flat(schemas: Schemas, value: bytes, declared: Stream) -> bytes | None:
+    """Return the row or punctuation of a record as flat JSON; `None` for any other record."""
+    try:
+        found = _read(schemas, value, declared)
+    except UnreadableError:
+        return None
+    return found if isinstance(found, bytes) else json.dumps(found, ensure_ascii=False).encode()
+
+
+def reason(schemas: Schemas, value: bytes, declared: Stream) -> str:
+    """Return the reason why a record is a dead letter, for one that is.
+
+    Raises:
+        UnreadableError: the record cannot be read to its end. The text is the reason.
+    """
+    found = _read(schemas, value, declared)
+    if isinstance(found, bytes):
+        return "bad_punctuation"
+    for column, kind in declared.columns.items():
+        if not kind.nullable and found.get(column) is None:
+            return "missing_field"
+    return "bad_value"
+
+
+def _read(schemas: Schemas, value: bytes, declared: Stream) -> dict[str, Any] | bytes:
+    """Return a row as its members, or a punctuation as JSON.
+
+    Raises:
+        UnreadableError: the record is neither. The text is the reason.
+    """
+    if not value:
+        raise UnreadableError("empty")
+    number, start = 0, 0
+    if schemas.framed:
+        if len(value) < 5 or value[0] != 0:
+            raise UnreadableError("malformed")
+        number, start = int.from_bytes(value[1:5], "big", signed=True), 5
+    try:
+        outermost = _schema(schemas.text(number))
+    except UnknownSchemaError:
+        raise UnreadableError("unknown_schema") from None
+    except _BadSchemaError:
+        raise UnreadableError("bad_schema") from None
+    reader = _Reader(value, start)
+    try:
+        written = outermost
+        if outermost.kind == "union":
+            written = outermost.inner[reader.index(outermost.inner)]
+        return _record(reader, written, declared)
+    except _MalformedError:
+        raise UnreadableError("malformed") from None
+
+
+def _record(reader: _Reader, written: _Type, declared: Stream) -> dict[str, Any] | bytes:
+    if written.kind != "record":
+        raise UnreadableError("bad_schema")
+    if written.name == _PUNCTUATION:
+        if not any(name == "punctuation" and kind.kind == "string" for name, _, kind in written.fields):
+            raise UnreadableError("bad_schema")
+        columns: Mapping[str, ColumnType] = {"punctuation": ColumnType.STRING}
+    else:
+        columns = declared.columns
+    names = _columns(written, columns)
+    if written.name != _PUNCTUATION:
+        _require(written, names, declared)
+    raw = {name: reader.value(kind) for name, (_, _, kind) in zip(names, written.fields, strict=True)}
+    if not reader.ended:
+        raise _MalformedError
+    row = {}
+    for name in names:
+        if name is not None:
+            kind, found = raw[name] or (None, None)
+            row[name] = None if kind is None else _json(kind, found, columns[name])
+    if written.name != _PUNCTUATION:
+        return row
+    return f'{{"{MARK}": {row["punctuation"]}}}'.encode()
+
+
+def _columns(written: _Type, columns: Mapping[str, ColumnType]) -> list[Any]:
+    """Return the column of each field; a field that is none has a number, which is no name of a column."""
+    own = [name for name, _, _ in written.fields]
+    found: list[Any] = []
+    for name, aliases, _ in written.fields:
+        others = [alias for alias in aliases if alias in columns and alias not in [*own, *found]]
+        found.append(name if name in columns else next(iter(others), None))
+    return found
+
+
+def _require(written: _Type, names: list[Any], declared: Stream) -> None:
+    """Refuse a schema that does not give the columns.
+
+    Raises:
+        UnreadableError: it does not. The text is the reason.
+    """
+    if None in names and declared.extra != "ignore":
+        raise UnreadableError("unknown_field")
+    kinds = {name: kind for name, (_, _, kind) in zip(names, written.fields, strict=True)}
+    for column, wanted in declared.columns.items():
+        if column not in kinds:
+            if not wanted.nullable:
+                raise UnreadableError("missing_field")
+        elif not all(_fits(each, wanted) for each in kinds[column].inner or [kinds[column]]):
+            raise UnreadableError("wrong_type")
+
+
+def _fits(written: _Type, wanted: ColumnType) -> bool:
+    kind, logical = written.kind, written.logical
+    kinds = {
+        Domain.LONG: ("int", "long"),
+        Domain.DOUBLE: ("int", "long", "float", "double"),
+        Domain.STRING: ("enum", "string", "bytes"),
+        Domain.BOOLEAN: ("boolean",),
+        Domain.DECIMAL: ("bytes", "fixed"),
+        Domain.DATE: ("int", "long"),
+        Domain.TIMESTAMP: ("int", "long"),
+    }
+    if kind == "null" or kind not in kinds[wanted.domain]:
+        return kind == "null"
+    if wanted.domain in (Domain.DECIMAL, Domain.STRING):
+        if wanted.domain is Domain.STRING:
+            return logical != "decimal"
+        return logical == "decimal" and written.scale <= wanted.scale
+    if wanted.domain in (Domain.DATE, Domain.TIMESTAMP):
+        domain, unit, _ = _TIMES.get(logical or "", (None, None, 0))
+        said = domain is wanted.domain and wanted.spelling in (None, unit)
+        return said or (logical is None and wanted.spelling is not None)
+    return True
+
+
+def _json(written: _Type, value: Any, wanted: ColumnType) -> Any:
+    """Return a value as a producer of JSON would have sent it."""
+    match wanted.domain:
+        case Domain.STRING if isinstance(value, bytes):
+            try:
+                return value.decode("utf-8")
+            except UnicodeDecodeError:
+                raise UnreadableError("not_utf8") from None
+        case Domain.DECIMAL:
+            return (
+                _decimal(int.from_bytes(value, "big", signed=True), written.scale) if value else _IMPOSSIBLE
+            )
+        case Domain.DATE | Domain.TIMESTAMP if wanted.spelling is None:
+            return _time(written, value)
+    return value
+
+
+def _decimal(unscaled: int, scale: int) -> str:
+    if abs(unscaled) >= 10**38:
+        return _IMPOSSIBLE
+    return f"{Decimal((unscaled < 0, tuple(map(int, str(abs(unscaled)))), -scale)):f}"
+
+
+def _time(written: _Type, value: int) -> str:
+    try:
+        if written.logical == "date":
+            return (_EPOCH.date() + timedelta(days=value)).isoformat()
+        found = _EPOCH + timedelta(microseconds=value * _TIMES[written.logical or ""][2])
+    except OverflowError:
+        return _IMPOSSIBLE
+    return found.isoformat().replace("+00:00", "Z")
+
+
+class _Reader:
+    def __init__(self, value: bytes, at: int) -> None:
+        self._value = value
+        self._at = at
+
+    @property
+    def ended(self) -> bool:
+        return self._at == len(self._value)
+
+    def index(self, among: list[Any]) -> int:
+        """Read which of a list follows."""
+        if not 0 <= (found := self._int()) < len(among):
+            raise _MalformedError
+        return found
+
+    def value(self, written: _Type) -> tuple[_Type, Any] | None:
+        """Read a value; return its type, which is no union, and the value. `None` stands for null.
+
+        Texts are bytes. Lists, maps and records are read, but not returned.
+        """
+        match written.kind:
+            case "null":
+                return None
+            case "union":
+                return self.value(written.inner[self.index(written.inner)])
+            case "record":
+                for _, _, kind in written.fields:
+                    self.value(kind)
+                return written, None
+            case "array" | "map":
+                self._blocks(written)
+                return written, None
+        return written, self._plain(written)
+
+    def _plain(self, written: _Type) -> Any:
+        readers: dict[str, Callable[[], Any]] = {
+            "boolean": lambda: (False, True)[self._byte(2)],
+            "int": self._int,
+            "long": self._long,
+            "float": lambda: struct.unpack("<f", self._bytes(4))[0],
+            "double": lambda: struct.unpack("<d", self._bytes(8))[0],
+            "bytes": lambda: self._bytes(self._long()),
+            "string": lambda: self._bytes(self._long()),
+            "fixed": lambda: self._bytes(written.size),
+            "enum": lambda: written.symbols[self.index(written.symbols)],
+        }
+        return readers[written.kind]()
+
+    def _byte(self, values: int) -> int:
+        if (found := self._bytes(1)[0]) >= values:
+            raise _MalformedError
+        return found
+
+    def _blocks(self, written: _Type) -> None:
+        (inner,) = written.inner
+        while count := self._long():
+            if count < 0:
+                self._bytes(self._long())
+                continue
+            if written.kind == "array" and inner.empty:
+                continue
+            if count > len(self._value) - self._at:  # each of them has a byte
+                raise _MalformedError
+            for _ in range(count):
+                if written.kind == "map":
+                    self._bytes(self._long())
+                self.value(inner)
+
+    def _bytes(self, length: int) -> bytes:
+        if not 0 <= length <= len(self._value) - self._at:
+            raise _MalformedError
+        self._at += length
+        return self._value[self._at - length : self._at]
+
+    def _int(self) -> int:
+        if not -(2**31) <= (found := self._long()) < 2**31:
+            raise _MalformedError
+        return found
+
+    def _long(self) -> int:
+        found = 0
+        for place in range(10):
+            (byte,) = self._bytes(1)
+            found += (byte % 128) << (7 * place)
+            if byte < 128:
+                if found.bit_length() > 64:
+                    break
+                return found // 2 if found % 2 == 0 else -(found + 1) // 2
+        raise _MalformedError
+
+
+@lru_cache(1_000)
+def _schema(text: str) -> _Type:
+    try:
+        return _Names().type(json.loads(text), "", 0)
+    except (ValueError, RecursionError):
+        raise _BadSchemaError from None
+
+
+class _Names:
+    """The named types of a schema; those that are not complete yet are `None`."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Type | None] = {}
+
+    def type(self, node: Any, namespace: str, level: int) -> _Type:
+        if level > 64:
+            raise _BadSchemaError
+        if isinstance(node, list) and node:
+            inner = [self.type(each, namespace, level + 1) for each in node]
+            if any(each.kind == "union" for each in inner):
+                raise _BadSchemaError
+            return _Type("union", inner=inner)
+        if isinstance(node, dict) and isinstance(node.get("type"), dict | list):
+            return self.type(node["type"], namespace, level + 1)
+        kind = node.get("type") if isinstance(node, dict) else node
+        if not isinstance(kind, str):
+            raise _BadSchemaError
+        if isinstance(node, dict) and kind in ("record", "error", "enum", "fixed"):
+            return self._named(node, namespace, level)
+        if isinstance(node, dict) and kind in ("array", "map"):
+            inner = [self.type(node.get("items" if kind == "array" else "values"), namespace, level + 1)]
+            return _Type(kind, inner=inner)
+        if kind in _PRIMITIVE:
+            logical, scale = _logical(node) if isinstance(node, dict) else (None, 0)
+            return _Type(kind, logical=logical, scale=scale)
+        found = self._known.get(_full(kind, namespace))
+        if found is None:
+            raise _BadSchemaError
+        return found
+
+    def _named(self, node: dict[str, Any], namespace: str, level: int) -> _Type:
+        own, within = node.get("name"), node.get("namespace", namespace)
+        if not (isinstance(own, str) and own and isinstance(within, str)):
+            raise _BadSchemaError
+        name, kind = _full(own, within), node["type"]
+        logical, scale = _logical(node)
+        symbols, size, fields = node.get("symbols"), node.get("size"), node.get("fields")
+        match kind:
+            case "enum":
+                if not (isinstance(symbols, list) and all(isinstance(each, str) for each in symbols)):
+                    raise _BadSchemaError
+                found = _Type(kind, name, symbols=symbols)
+            case "fixed":
+                if type(size) is not int or not 0 <= size < 2**31:
+                    raise _BadSchemaError
+                found = _Type(kind, name, logical, scale, size)
+            case _:
+                self._known[name] = None
+                if not isinstance(fields, list):
+                    raise _BadSchemaError
+                inner = [self._field(each, name.rpartition(".")[0], level) for each in fields]
+                if len({own for own, _, _ in inner}) < len(inner):
+                    raise _BadSchemaError
+                found = _Type("record", name, fields=inner)
+        self._known[name] = found
+        return found
+
+    def _field(self, node: Any, namespace: str, level: int) -> tuple[str, list[str], _Type]:
+        if not isinstance(node, dict) or not isinstance(node.get("name"), str):
+            raise _BadSchemaError
+        aliases = node.get("aliases")
+        known = [each for each in aliases if isinstance(each, str)] if isinstance(aliases, list) else []
+        return node["name"], known, self.type(node.get("type"), namespace, level + 1)
+
+
+def _full(name: str, namespace: str) -> str:
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def _logical(node: dict[str, Any]) -> tuple[str | None, int]:
+    """Return the logical type and the scale of a type. Avro ignores a logical type that does not fit."""
+    logical, precision, scale = node.get("logicalType"), node.get("precision"), node.get("scale", 0)
+    if not isinstance(logical, str):
+        return None, 0
+    if node["type"] == "long":
+        return (logical if logical in _LOGICAL_LONGS else None), 0
+    if node["type"] not in _KINDS_OF_LOGICAL.get(logical, "").split():
+        return None, 0
+    if logical != "decimal":
+        return logical, 0
+    sound = type(precision) is int and type(scale) is int and 0 <= scale <= precision
+    return ("decimal", scale) if sound else (None, 0)
