@@ -204,7 +204,7 @@ class SchemaRegistry:
             connection.request("GET", parts.path.rstrip("/") + path, headers=headers)
             answer = connection.getresponse()
             body = b""
-            # Each read waits for `seconds` at most. A registry that sends a byte now and then is cut off here.
+            # Each read waits for `seconds` at most. A registry that sends a byte now and then is cut off.
             while part := answer.read1(65_536):
                 body += part
                 if time.monotonic() > ends or len(body) > _MOST_BYTES:

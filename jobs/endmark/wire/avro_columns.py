@@ -197,7 +197,7 @@ def _times(written: AvroType, kind: ColumnType, unit: Spelling, cursor: Cursor, 
 def _decimals(written: AvroType, kind: ColumnType, cursor: Cursor, rows: Ints) -> Values:
     unscaled, bad = _unscaled(cursor.data, *cursor.bytes_of(rows, written))
     limit = Decimal(10 ** (kind.precision - kind.scale + written.scale) - 1)
-    for far in (pc.greater(unscaled, _digits(limit)), pc.less(unscaled, _digits(-limit))):
+    for far in (pc.greater(unscaled, _digits(limit)), pc.less(unscaled, _digits(limit.copy_negate()))):
         bad |= mask(far)
     buffers = pc.if_else(pa.array(bad), _digits(Decimal(0)), unscaled).buffers()
     scaled = pa.Array.from_buffers(pa.decimal128(DECIMAL_DIGITS, written.scale), len(rows), buffers)

@@ -115,6 +115,8 @@ class AvroParser:
         there, start = there[framed], start[framed]
         numbers = found.data[start[:, None] + np.arange(1, _FRAME)].view(">i4")[:, 0]
         found.start[there] += _FRAME
+        if not len(there):
+            return
         order = np.argsort(numbers, kind="stable")
         ids, first = np.unique(numbers[order], return_index=True)
         yield from zip(ids.tolist(), np.split(there[order], first[1:]), strict=True)
