@@ -86,7 +86,8 @@ def test_a_reference_is_what_the_code_says(page: str) -> None:
 
 @pytest.mark.parametrize("file", sorted((ROOT / "infra/docs").glob("*.yaml")), ids=lambda file: file.name)
 def test_the_examples_of_fields_are_valid(file: Path) -> None:
-    load(file, {"ENDMARK_RELATION_URL": "sqlite:///carriers.db", "KAFKA_PASSWORD": "secret"})
+    given = {"KAFKA_PASSWORD": "secret", "REGISTRY_PASSWORD": "secret"}
+    load(file, given | {"ENDMARK_RELATION_URL": "sqlite:///carriers.db"})
 
 
 def test_all_links_of_the_docs_site_work() -> None:

@@ -87,7 +87,7 @@ def pinned_jars(pins: Path, configuration: str, title: str, say: Say) -> list[Pa
             raise MissingPartError(
                 f"cannot keep {where}: {error.strerror}; set ENDMARK_HOME to a directory of yours"
             ) from error
-    found = sorted(target.glob("*.jar"))
+    found = sorted(target.iterdir())
     _check(pins, configuration, found, target)
     return found
 
@@ -140,7 +140,7 @@ def _fetch(pins: Path, configuration: str, title: str, target: Path, say: Say) -
         jars = Path(scratch, "jars")
         started = time.monotonic()
         _retrieve(pins, configuration, title, jars, say)
-        _check(pins, configuration, sorted(jars.glob("*.jar")), target)
+        _check(pins, configuration, sorted(jars.iterdir()), target)
         jars.rename(target)
     count, seconds = len(list(target.iterdir())), time.monotonic() - started
     say(f"fetched {title}: {count} in {seconds:.0f} s")
@@ -194,7 +194,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         for configuration in sorted(names):
             _retrieve(pins, configuration, configuration, Path(scratch, configuration), say)
-        for jar in sorted(Path(scratch).glob("*/*.jar")):
+        for jar in sorted(Path(scratch).glob("*/*")):
             print(f"{_digest(jar)}  {jar.relative_to(scratch)}")
 
 

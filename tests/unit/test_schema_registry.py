@@ -1,0 +1,211 @@
+"""Schemas from a registry: each answer that it may give, and each way in which it may fail to answer."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from endmark.embedded.ports import free_port
+from endmark.errors import ConfigError, EndmarkError
+from endmark.schema_registry import (
+    RegistryUnreachableError,
+    SchemaFile,
+    SchemaRegistry,
+    UnknownSchemaError,
+)
+from support.secured_broker import Certificates
+
+SCHEMA = '{"type": "record", "name": "Row", "fields": []}'
+UNKNOWN = {"error_code": 40403, "message": "Schema not found"}
+Answer = tuple[int, Any]
+
+
+@contextmanager
+def server(
+    answers: Callable[[int], Answer], tls: ssl.SSLContext | None = None
+) -> Iterator[tuple[str, list[Any]]]:
+    """Serve answers by the number of requests before; yield the URL, and the requests as they come."""
+    seen: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append((self.path, self.headers.get("Authorization")))
+            status, body = answers(len(seen) - 1)
+            if status == 0:  # send one byte now and then
+                self.send_response(200)
+                self.send_header("Content-Length", "1000")
+                self.end_headers()
+                for _ in range(100):
+                    time.sleep(0.1)
+                    self.wfile.write(b" ")
+                return
+            text = body if isinstance(body, bytes) else json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Location", "/elsewhere")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    class Quiet(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_: object) -> None:
+            pass
+
+    with Quiet(("127.0.0.1", 0), Handler) as http:
+        if tls is not None:
+            http.socket = tls.wrap_socket(http.socket, server_side=True)
+        threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True).start()
+        try:
+            yield f"http{'' if tls is None else 's'}://localhost:{http.server_address[1]}/v7", seen
+        finally:
+            http.shutdown()
+
+
+def found(_: int) -> Answer:
+    return 200, {"schema": SCHEMA}
+
+
+def test_a_schema_is_asked_for_once() -> None:
+    with server(found) as (url, seen):
+        registry = SchemaRegistry(url, "job", "pässword")
+        assert [registry.text(7) for _ in range(3)] == [SCHEMA] * 3
+        again = SchemaRegistry(url, "job", "pässword")  # as the next task has it
+        assert again.text(7) == SCHEMA
+        assert registry.text(-1) == SCHEMA
+
+    assert [path for path, _ in seen] == ["/v7/schemas/ids/7", "/v7/schemas/ids/-1"]
+    assert seen[0][1] == "Basic am9iOnDDpHNzd29yZA=="
+
+
+def test_an_unknown_id_is_asked_for_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody may register it meanwhile."""
+    with server(lambda request: (404, UNKNOWN) if request == 0 else found(request)) as (url, seen):
+        registry = SchemaRegistry(url)
+        for _ in range(3):
+            with pytest.raises(UnknownSchemaError, match=f"the registry at {url} has no such schema"):
+                registry.text(7)
+        assert len(seen) == 1
+        now = time.monotonic()
+        monkeypatch.setattr(time, "monotonic", lambda: now + 61)
+        assert registry.text(7) == SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((401, {"error_code": 401}), "refuses us by 401 when asked for schema 7; correct registry.user"),
+        ((403, b""), "refuses us by 403"),
+        ((404, {"error_code": 404, "message": "no such page"}), "answered 404 without a schema"),
+        ((404, b"<html>"), "answered 404 without a schema"),
+        ((301, b""), "answered 301 without a schema"),
+        ((200, b"<html>"), "answered 200 without a schema"),
+        ((200, b"[" * 100_000), "answered 200 without a schema"),
+        ((200, {"schema": 7}), "answered 200 without a schema"),
+    ],
+)
+def test_a_refusal_is_named(answer: Answer, words: str) -> None:
+    """It is not asked again, and the error has the URL and no password."""
+    with server(lambda _: answer) as (url, seen), pytest.raises(ConfigError) as raised:
+        SchemaRegistry(url, "job", "secret-4711").text(7)
+    assert words in str(raised.value)
+    assert url in str(raised.value)
+    assert "4711" not in str(raised.value)
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"schema": "{}", "schemaType": "PROTOBUF"}, "the registry has it as PROTOBUF, not as Avro"),
+        ({"schema": "{}", "references": [{"name": "a"}]}, "refers to other schemas"),
+    ],
+)
+def test_schemas_that_are_not_read_are_as_unknown(schema: Any, words: str) -> None:
+    with server(lambda _: (200, schema)) as (url, _), pytest.raises(UnknownSchemaError, match=words):
+        SchemaRegistry(url).text(7)
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_an_error_of_the_server_passes(status: int, capfd: pytest.CaptureFixture[str]) -> None:
+    with server(lambda request: (status, b"") if request < 2 else found(request)) as (url, _):
+        assert SchemaRegistry(url).text(7) == SCHEMA
+    assert f"waiting 60 s for schema 7 of {url}: it answered {status}" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("answer", "cause"),
+    [
+        ((500, b""), "it answered 500"),
+        ((200, b" " * 9_000_000), "its answer took more"),
+        ((0, b""), "its answer took more"),
+    ],
+)
+def test_the_wait_ends(answer: Answer, cause: str) -> None:
+    """A registry that never answers well is given up in time, even if it sends a byte now and then."""
+    started = time.monotonic()
+    with server(lambda _: answer) as (url, _), pytest.raises(RegistryUnreachableError) as raised:
+        SchemaRegistry(url, "job", "secret-4711", patience=1).text(7)
+    assert 0.5 < time.monotonic() - started < 5
+    assert f"schema registry at {url} did not answer for 1 s when asked for schema 7: {cause}" in str(
+        raised.value
+    )
+    assert "4711" not in str(raised.value)
+
+
+def test_a_registry_that_is_away() -> None:
+    """It is asked again until it is back. Schemas that are known go on."""
+    port = free_port()
+    registry = SchemaRegistry(f"http://127.0.0.1:{port}", patience=0.5)
+    with pytest.raises(RegistryUnreachableError, match=r"asked for schema 7: .*refused"):
+        registry.text(7)
+    with server(found) as (url, _):
+        registry = SchemaRegistry(url, patience=0.5)
+        registry.text(7)
+    assert registry.text(7) == SCHEMA
+    with pytest.raises(RegistryUnreachableError):
+        registry.text(8)
+
+
+def test_a_certificate_must_be_of_the_authority_and_the_host(tmp_path: Path) -> None:
+    ours, theirs = (Certificates(tmp_path / name).make() for name in ("ours", "theirs"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(ours.path("localhost.pem"), ours.path("localhost.key"))
+    with server(found, context) as (url, _):
+        assert SchemaRegistry(url, ca=ours.path("ca.pem").read_text()).text(7) == SCHEMA
+        for ca, where in (
+            (theirs.path("ca.pem").read_text(), url),
+            (None, url),
+            (ours.path("ca.pem").read_text(), url.replace("localhost", "127.0.0.1")),
+        ):
+            with pytest.raises(ConfigError, match="certificate that we do not trust") as raised:
+                SchemaRegistry(where, ca=ca).text(7)
+            assert where in str(raised.value)
+
+
+def test_secrets_are_not_shown() -> None:
+    registry = SchemaRegistry("https://registry.example", "job", "secret-4711", "-----BEGIN")
+    assert "4711" not in repr(registry)
+    assert "BEGIN" not in repr(registry)
+    assert str(registry) == "https://registry.example"
+
+
+def test_a_file_of_a_schema(tmp_path: Path) -> None:
+    file = tmp_path / "rows.avsc"
+    with pytest.raises(EndmarkError, match=r"schema_file: .*rows\.avsc cannot be read"):
+        SchemaFile.read(file)
+    file.write_text(SCHEMA)
+    assert SchemaFile.read(file).text(0) == SCHEMA
+    assert SchemaFile.read(file).name(0) == f"schema {file}"
