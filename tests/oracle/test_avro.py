@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,8 @@ from endmark.pipeline.formats import FORMATS
 from endmark.types import ColumnType
 from endmark.verify.formats import FORMATS as READERS
 from endmark.verify.formats import reason_of
+from endmark.wire import avro_cursor
+from endmark.wire.avro_schema import AvroSchemaError, parse
 from support.avro_records import (
     LEAVES,
     PUNCTUATION,
@@ -30,6 +33,7 @@ from support.avro_records import (
 from support.cases import cases
 from support.verify_fates import Promise, fate
 
+FEW = st.sampled_from([1, 3, 32])  # records of which arrays are read one by one
 PATTERNS: list[Any] = [
     {"item_id": {"equals": 7}},
     {"item_id": {"one_of": [7]}},
@@ -75,13 +79,14 @@ def plain(stream: Stream, schemas: Schemas, value: bytes | None) -> Any:
 
 
 @cases(150, among=2)
-@given(data=st.data(), world=worlds())
-def test_rows_are_those_that_fastavro_wrote(data: st.DataObject, world: World) -> None:
+@given(data=st.data(), world=worlds(), few=FEW)
+def test_rows_are_those_that_fastavro_wrote(data: st.DataObject, world: World, few: int) -> None:
     """Whatever the schema: the values of columns come back, and other fields are left out."""
     values = data.draw(st.lists(world.values, min_size=1, max_size=8))
     schemas = Schemas({7: json.dumps(world.schema)})
 
-    found = fates(world.stream, schemas, [framed(7, encoded(world.schema, value)) for value in values])
+    with patch.object(avro_cursor, "FEW", few):
+        found = fates(world.stream, schemas, [framed(7, encoded(world.schema, value)) for value in values])
 
     assert found == [world.expected(value) for value in values]
 
@@ -149,9 +154,88 @@ def changed(draw: st.DrawFn, value: bytes) -> bytes:
 
 
 @cases(250, among=1)
-@given(history=histories())
-def test_records_meet_the_same_fate(history: tuple[Stream, Schemas, list[bytes | None]]) -> None:
+@given(history=histories(), few=FEW)
+def test_records_meet_the_same_fate(history: tuple[Stream, Schemas, list[bytes | None]], few: int) -> None:
     """However small cuts and insertions change them, and in whatever company."""
     stream, schemas, values = history
 
-    assert fates(stream, schemas, values) == [plain(stream, schemas, value) for value in values]
+    with patch.object(avro_cursor, "FEW", few):
+        found = fates(stream, schemas, values)
+
+    assert found == [plain(stream, schemas, value) for value in values]
+
+
+ALIASES = st.sampled_from([["A"], 7])
+SYMBOLS = st.sampled_from([["A"], [], [1], 7])
+
+
+@st.composite
+def random_schemas(draw: st.DrawFn) -> Any:
+    """A schema whose parts are put together at random, most of which is none."""
+    names = st.sampled_from(["A", "B", "shop.A", "A.B", "", "int"])
+    plain = st.sampled_from(["null", "int", "string", "bytes", "A", "shop.A", "B", "record", 7, None, [], {}])
+    sizes = st.sampled_from([0, 3, -1, True, 2**31, "3"])
+
+    def kind(word: str, **parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+        return st.fixed_dictionaries({"type": st.just(word), **parts})
+
+    def more(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+        field = st.fixed_dictionaries({"name": names, "type": inner}, optional={"aliases": ALIASES})
+        fields = {"name": names, "fields": st.lists(field, max_size=3)}
+        return st.one_of(
+            st.lists(inner, max_size=3),
+            st.fixed_dictionaries({"type": inner}),
+            kind("array", items=inner),
+            kind("map", values=inner),
+            kind("fixed", name=names, size=sizes),
+            kind("enum", name=names, symbols=SYMBOLS),
+            kind("record", **fields),
+            kind("record", **fields, namespace=st.sampled_from(["shop", 7])),
+        )
+
+    return draw(st.recursive(plain, more, max_leaves=8))
+
+
+VALUES = st.sampled_from([b"\0", b"\2\2", b"\0\0\0\2a\0", b"\2a", b"\1"])
+
+
+@cases(300, among=2)
+@given(written=random_schemas(), value=VALUES)
+def test_schemas_are_refused_alike(written: Any, value: bytes) -> None:
+    """A schema of random parts never stops the parser, which agrees with `verify` on each record by it."""
+    others = {"bid_at": ColumnType.parse("timestamp?"), "A": ColumnType.parse("string?")}
+    stream, schemas = stream_of(PAIR | others, ignoring=True), Schemas({1: json.dumps(written)})
+
+    assert fates(stream, schemas, [framed(1, value)]) == [plain(stream, schemas, framed(1, value))]
+
+
+def doubled(levels: int) -> list[Any]:
+    """Return records of which each has the one before it ten times."""
+    return [
+        {
+            "type": "record",
+            "name": f"A{at}",
+            "fields": [{"name": f"f{n}", "type": f"A{at - 1}" if at else "null"} for n in range(10)],
+        }
+        for at in range(levels)
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[" * 100_000,
+        json.dumps(["null"] * 10_001),
+        '{"type": "array", "items": ' * 65 + '"int"' + "}" * 65,
+        json.dumps({"type": "record", "name": "A", "fields": [{"name": "next", "type": ["null", "A"]}]}),
+        json.dumps(doubled(40)),
+    ],
+    ids=["nothing", "no JSON", "wide", "deep", "recursive", "doubled"],
+)
+def test_schemas_that_would_take_for_ever_are_refused(text: str) -> None:
+    stream, schemas = stream_of(PAIR), Schemas({1: text})
+
+    assert fates(stream, schemas, [framed(1, b"\0")]) == ["dead letter"]
+    with pytest.raises(AvroSchemaError):
+        parse(text)

@@ -156,21 +156,17 @@ def _strings(written: AvroType, cursor: Cursor, rows: Ints) -> Values:
     try:
         return Values(texts.cast(pa.string()), none, none)
     except pa.ArrowInvalid:
-        garbled = none.copy()
-        garbled[_garbled(texts, np.arange(len(rows)))] = True
+        garbled = np.array([not _is_unicode(text) for text in texts.to_pylist()])  # this is rare
         texts = pc.if_else(pa.array(garbled), pa.scalar(b"", pa.binary()), texts)
         return Values(texts.cast(pa.string()), none, garbled)
 
 
-def _garbled(texts: pa.Array, at: Ints) -> list[int]:
-    """Return the positions, among some, of texts that are not UTF-8."""
+def _is_unicode(text: bytes) -> bool:
     try:
-        texts.take(pa.array(at)).cast(pa.string())
-    except pa.ArrowInvalid:
-        if len(at) == 1:
-            return [int(at[0])]
-        return [place for half in np.array_split(at, 2) for place in _garbled(texts, half)]
-    return []
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _symbols(written: AvroType, cursor: Cursor, rows: Ints) -> Values:
