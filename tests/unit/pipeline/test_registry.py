@@ -1,0 +1,93 @@
+"""The section `registry`, and the fields of a stream of Avro."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from endmark.engine.streams import stream_plans
+from endmark.errors import ConfigError
+from endmark.pipeline.file import load
+from endmark.pipeline.registry import schemas_of
+from endmark.schema_registry import SchemaFile, SchemaRegistry
+
+STREAM = {
+    "topic": "orders",
+    "format": "avro",
+    "columns": {"order_id": "long", "at": "timestamp"},
+    "event_time": {"column": "at"},
+    "unique": "order_id",
+}
+URL = "https://registry.example/apis/ccompat/v7"
+
+
+def written(directory: Path, registry: Any, **stream: Any) -> Path:
+    file = directory / "shop.yaml"
+    declared = {"name": "shop", "streams": {"orders": STREAM | stream}, "tables": {"orders": {}}}
+    file.write_text(json.dumps(declared | ({"registry": registry} if registry else {})))
+    return file
+
+
+def test_a_registry_with_a_login(tmp_path: Path) -> None:
+    """The password is in the variable or the file that the pipeline names, and is not shown."""
+    (tmp_path / "ca.pem").write_text("-----BEGIN")
+    (tmp_path / "secret").write_text("secret-4711\n")
+    section = {
+        "url": URL + "/",
+        "user": "shop",
+        "password": "${REGISTRY_PASSWORD}",
+        "ca": str(tmp_path / "ca.pem"),
+        "retry": "5s",
+    }
+    pipeline = load(written(tmp_path, section), {"REGISTRY_PASSWORD_FILE": str(tmp_path / "secret")})
+
+    found = schemas_of(pipeline, "orders")
+
+    assert found == SchemaRegistry(URL, "shop", "secret-4711", "-----BEGIN", 5.0)
+    plans = stream_plans(pipeline, {"orders": 1})
+    for shown in (repr(pipeline), pipeline.model_dump_json(), repr(found), repr(plans)):
+        assert "4711" not in shown
+
+
+def test_a_schema_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "orders.avsc"
+    pipeline = load(written(tmp_path, None, schema_file=str(file)))
+    with pytest.raises(ConfigError, match=r"schema_file: .*orders\.avsc cannot be read"):
+        schemas_of(pipeline, "orders")
+    file.write_text("{}")
+    assert schemas_of(pipeline, "orders") == SchemaFile(str(file), "{}")
+
+
+def test_a_certificate_that_cannot_be_read(tmp_path: Path) -> None:
+    pipeline = load(written(tmp_path, {"url": URL, "ca": "nowhere.pem"}))
+    with pytest.raises(ConfigError, match=r"registry\.ca: nowhere\.pem cannot be read"):
+        schemas_of(pipeline, "orders")
+
+
+def test_other_formats_have_no_schemas(tmp_path: Path) -> None:
+    assert schemas_of(load(written(tmp_path, {"url": URL}, format="json")), "orders") is None
+
+
+@pytest.mark.parametrize(
+    ("registry", "stream", "words"),
+    [
+        (None, {}, "streams.orders.format: records of Avro need schemas; add the section registry"),
+        (None, {"format": "json", "schema_file": "a.avsc"}, "only records of `format: avro` have a schema"),
+        ({"url": "registry.example"}, {}, "line 1: registry.url"),
+        ({"url": "https://shop:secret@registry.example"}, {}, "registry.url"),
+        ({"url": "https://registry.example?a=b"}, {}, "registry.url"),
+        ({"url": URL, "user": "shop"}, {}, "a user needs a password"),
+        ({"url": URL, "password": "secret"}, {}, "a user needs a password"),
+        ({"url": URL, "user": "a:b", "password": "secret"}, {}, "registry.user"),
+        ({"url": "http://registry.example", "user": "shop", "password": "secret"}, {}, "write https://"),
+        ({"url": "http://registry.example", "ca": "ca.pem"}, {}, "write https://"),
+    ],
+)
+def test_what_does_not_fit_is_refused(tmp_path: Path, registry: Any, stream: Any, words: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        load(written(tmp_path, registry, **stream))
+    assert words in str(raised.value)
+    assert "secret" not in str(raised.value)

@@ -1,0 +1,348 @@
+"""Avro records: what each change of a schema does, how defects are told, and punctuations."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from endmark.punctuation.pattern import Between, OneOf
+from endmark.schema_registry import RegistryUnreachableError, SchemaFile
+from endmark.types import ColumnType
+from endmark.wire.avro_records import AvroParser
+from endmark.wire.json_records import Parsed
+from support.avro_records import PUNCTUATION, Schemas, encoded, framed, logical, punctuation
+
+COLUMNS = {"item_id": "long", "price": "decimal(6,2)", "note": "string?", "at": "timestamp"}
+AT = datetime(2026, 1, 31, tzinfo=UTC)
+MICROS = logical("long", "timestamp-micros")
+PRICE = logical("bytes", "decimal", precision=4, scale=2)
+ROW = {"item_id": 7, "price": Decimal("1.50"), "note": "n", "at": AT}
+
+
+def record(**fields: Any) -> dict[str, Any]:
+    declared = [
+        each if isinstance(each, dict) and "name" in each else {"type": each} for each in fields.values()
+    ]
+    named = [{"name": name} | each for name, each in zip(fields, declared, strict=True)]
+    return {"type": "record", "name": "Bid", "namespace": "shop", "fields": named}
+
+
+FIRST = record(item_id="int", price=PRICE, note=["null", "string"], at=MICROS)
+
+
+def parse(
+    schemas: dict[int, Any], *values: bytes | None, ignoring: bool = False, columns: dict[str, str] = COLUMNS
+) -> Parsed:
+    kinds = {name: ColumnType.parse(kind) for name, kind in columns.items()}
+    texts = Schemas({number: json.dumps(schema) for number, schema in schemas.items()})
+    parser = AvroParser(
+        kinds, ("item_id",), "bids", texts, key=("item_id",), heartbeat_on="at", ignoring=ignoring
+    )
+    return parser.parse(pa.array(values, pa.binary()))
+
+
+def one(schema: Any, value: Any, **options: Any) -> Parsed:
+    return parse({1: schema}, framed(1, encoded(schema, value)), **options)
+
+
+@pytest.mark.parametrize(
+    ("changed", "value", "note"),
+    [
+        (record(item_id="long", price=PRICE, note=["null", "string"], at=MICROS), ROW, "n"),
+        (record(at=MICROS, price=PRICE, item_id="long"), ROW, None),
+        (record(item_id="long", price=PRICE, note="string", at=MICROS), ROW, "n"),
+        (record(item_id="long", price=PRICE, note="null", at=MICROS), ROW | {"note": None}, None),
+        (
+            record(
+                item_id="long", price=PRICE, note=["string", "null"], at=logical("long", "timestamp-millis")
+            ),
+            ROW,
+            "n",
+        ),
+        (
+            record(
+                item_id=["int", "long"],
+                price=PRICE,
+                at=MICROS,
+                text={"name": "text", "type": "string", "aliases": ["note"]},
+            ),
+            ROW | {"text": "n"},
+            "n",
+        ),
+    ],
+    ids=["widened", "without an optional field", "no longer null", "always null", "other unit", "renamed"],
+)
+def test_a_schema_that_still_gives_the_columns(changed: Any, value: Any, note: str | None) -> None:
+    """Records by the old and by the new one are read side by side."""
+    old, new = framed(1, encoded(FIRST, ROW)), framed(2, encoded(changed, value))
+
+    parsed = parse({1: FIRST, 2: changed}, new, old, new)
+
+    assert parsed.rejections == []
+    assert parsed.row_at.tolist() == [0, 1, 2]
+    assert parsed.rows.to_pylist() == [ROW | {"note": note}, ROW, ROW | {"note": note}]
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason", "error"),
+    [
+        (
+            record(item_id="int", price="double", at=MICROS),
+            "wrong_type",
+            "schema 5: field 'price' must be readable as decimal(6,2), but is double",
+        ),
+        (
+            record(item_id="int", price=logical("bytes", "decimal", precision=6, scale=3), at=MICROS),
+            "wrong_type",
+            "schema 5: field 'price' must be readable as decimal(6,2), but is bytes (decimal)",
+        ),
+        (
+            record(item_id="int", price=PRICE, at=logical("long", "local-timestamp-micros")),
+            "wrong_type",
+            "schema 5: field 'at' must be readable as timestamp, but is long (local-timestamp-micros)",
+        ),
+        (
+            record(item_id="int", price=PRICE, at="long"),
+            "wrong_type",
+            "schema 5: field 'at' must be readable as timestamp, but is long",
+        ),
+        (
+            record(item_id=["int", "string"], price=PRICE, at=MICROS),
+            "wrong_type",
+            "schema 5: field 'item_id' must be readable as long, but is int or string",
+        ),
+        (record(item_id="int", at=MICROS), "missing_field", "schema 5: the schema has no field 'price'"),
+        (
+            record(item_id="int", price=PRICE, at=MICROS, more="int"),
+            "unknown_field",
+            "schema 5: field 'more' is not declared; declared are item_id, price, note, at",
+        ),
+        ("long", "bad_schema", "schema 5: a row is a record, this is long"),
+    ],
+)
+def test_a_schema_that_does_not_give_the_columns(changed: Any, reason: str, error: str) -> None:
+    """Its records are dead letters that name it; records by others are read."""
+    bad, good = framed(5, b"\2\2\2"), framed(1, encoded(FIRST, ROW))
+
+    parsed = parse({1: FIRST, 5: changed}, bad, good)
+
+    [rejection] = parsed.rejections
+    assert (rejection.at, rejection.reason, rejection.error, rejection.value) == (0, reason, error, bad)
+    assert parsed.rows.to_pylist() == [ROW]
+
+
+GOOD = framed(1, encoded(FIRST, ROW))
+HUGE = b"\xfe\xff\xff\xff\xff\xff\xff\xff\x1f"  # about 2**60
+
+
+@pytest.mark.parametrize(
+    ("value", "reason", "error"),
+    [
+        (None, "empty", "the record has no value"),
+        (b"", "empty", "the record has no value"),
+        (b"{}", "malformed", "a record begins with a zero byte and the id of its schema in four bytes"),
+        (b"\0\0\0\0", "malformed", "a record begins with a zero byte"),
+        (framed(9, b"\2"), "unknown_schema", "schema 9: the registry has no such schema"),
+        (framed(1, b""), "malformed", "schema 1: the bytes are no value of it"),
+        (GOOD[:-1], "malformed", "schema 1: the bytes are no value of it"),
+        (GOOD + b"\0", "malformed", "schema 1: the bytes are no value of it, or others stand behind"),
+        (framed(1, b"\x0e" + HUGE), "malformed", "schema 1: the bytes are no value of it"),
+        (framed(1, b"\x0e\x04\0\x96\x02" + HUGE), "malformed", "schema 1: the bytes are no value of it"),
+        (framed(1, b"\x0e\x04\0\x96\x04" + GOOD[-8:]), "malformed", "schema 1: the bytes are no value of it"),
+        (GOOD.replace(b"\2n", b"\2\xff"), "not_utf8", "schema 1: the text of field 'note' is not UTF-8"),
+        (
+            GOOD.replace(b"\x04\0\x96", b"\x06\x7f\xff\xff"),
+            "bad_value",
+            "schema 1: the value of field 'price' is out of the range of decimal(6,2)",
+        ),
+        (GOOD.replace(b"\x04\0\x96", b"\0"), "bad_value", "schema 1: the value of field 'price'"),
+        (
+            framed(1, encoded(FIRST, ROW | {"at": 2**62})),
+            "bad_value",
+            "schema 1: the value of field 'at' is out of the range of timestamp",
+        ),
+    ],
+)
+def test_a_record_that_cannot_be_read(value: bytes | None, reason: str, error: str) -> None:
+    """It spoils no other, whatever its lengths are."""
+    parsed = parse({1: FIRST}, GOOD, value, GOOD)
+
+    [rejection] = parsed.rejections
+    assert (rejection.at, rejection.reason, rejection.value) == (1, reason, value)
+    assert rejection.error.startswith(error)
+    assert parsed.rows.to_pylist() == [ROW, ROW]
+
+
+def test_null_in_a_column_that_has_a_value() -> None:
+    schema = record(item_id=["null", "long"], price=PRICE, at=MICROS)
+
+    parsed = one(schema, ROW | {"item_id": None})
+
+    assert [(each.reason, each.error) for each in parsed.rejections] == [
+        ("missing_field", "schema 1: field 'item_id' is null")
+    ]
+
+
+def test_fields_that_are_no_columns_are_counted() -> None:
+    inner = {
+        "type": "record",
+        "name": "Inner",
+        "fields": [{"name": "a", "type": {"type": "map", "values": "int"}}],
+    }
+    schema = record(x={"type": "array", "items": inner}, item_id="long", price=PRICE, at=MICROS)
+    value = ROW | {"x": [{"a": {"b": 1}}, {"a": {}}]}
+
+    parsed = parse(
+        {1: schema, 2: FIRST},
+        framed(1, encoded(schema, value)),
+        framed(2, encoded(FIRST, ROW)),
+        ignoring=True,
+    )
+
+    assert parsed.rows.to_pylist() == [ROW | {"note": None}, ROW]
+    assert parsed.extra == 1
+
+
+@pytest.mark.parametrize("sized", [False, True])
+@pytest.mark.parametrize("count", [1, 100])
+def test_blocks_of_arrays(sized: bool, count: int) -> None:
+    """A block may have its size in front; then its items are not looked at."""
+    schema = record(x={"type": "array", "items": "string"}, item_id="long")
+    block = b"\3\x08\2a\2b" if sized else b"\4\2a\2b"
+    good = framed(1, block + block + b"\0\x0e")
+    bad = (
+        framed(1, b"\4\2a" + HUGE + b"\0\x0e"),
+        framed(1, b"\3" + HUGE + b"\0\x0e"),
+        framed(1, HUGE + b"\0\x0e"),
+    )
+
+    parsed = parse({1: schema}, *([good] * count), *bad, ignoring=True, columns={"item_id": "long"})
+
+    assert parsed.rows.to_pylist() == [{"item_id": 7}] * count
+    assert [each.reason for each in parsed.rejections] == ["malformed"] * 3
+
+
+def test_items_without_bytes() -> None:
+    """An array of nulls may have any number of them."""
+    schema = record(x={"type": "array", "items": "null"}, item_id="long")
+
+    parsed = parse({1: schema}, framed(1, HUGE + b"\0\x0e"), ignoring=True, columns={"item_id": "long"})
+
+    assert parsed.rows.to_pylist() == [{"item_id": 7}]
+
+
+def test_punctuations() -> None:
+    """A key is closed, and heartbeats and lists are promises. Another union has both rows and punctuations."""
+    both = [FIRST, PUNCTUATION]
+    closed = {"punctuation": '{"item_id": {"equals": 9}}'}
+    values = [
+        framed(2, punctuation({"item_id": {"equals": 7}})),
+        framed(2, punctuation({"item_id": {"one_of": [7, 8]}})),
+        framed(2, punctuation({"at": {"between": {"to": "2026-01-31T00:00:00Z"}}})),
+        framed(3, encoded(both, ("endmark.Punctuation", closed))),
+        framed(3, encoded(both, ("shop.Bid", ROW))),
+        framed(3, b"\4"),
+        framed(2, punctuation({"price": {"equals": "1.50"}})),
+        framed(2, encoded(PUNCTUATION, {"punctuation": '{"item_id": {"equals": 1}}, "x": {}'})),
+    ]
+
+    parsed = parse({2: PUNCTUATION, 3: both}, *values)
+
+    assert parsed.closed_keys.to_pylist() == [{"item_id": 7}, {"item_id": 9}]
+    assert parsed.closed_keys_at.tolist() == [0, 3]
+    assert [(at, dict(promise.patterns)) for at, promise in parsed.promises] == [
+        (1, {"item_id": OneOf(frozenset([7, 8]))}),
+        (2, {"at": Between(None, AT)}),
+    ]
+    assert parsed.rows.to_pylist() == [ROW]
+    assert [(each.at, each.reason, each.value) for each in parsed.rejections] == [
+        (5, "malformed", values[5]),
+        (6, "bad_punctuation", values[6]),
+        (7, "bad_punctuation", values[7]),
+    ]
+
+
+def test_a_punctuation_without_its_text_is_of_no_schema() -> None:
+    other = PUNCTUATION | {"fields": [{"name": "punctuation", "type": "bytes"}]}
+
+    [rejection] = parse({2: other}, framed(2, b"\2a")).rejections
+
+    assert rejection.reason == "bad_schema"
+    assert rejection.error == "schema 2: endmark.Punctuation has no field 'punctuation' of type string"
+
+
+def test_records_without_a_frame() -> None:
+    """A file has the schema of them all."""
+    file = SchemaFile("bids.avsc", json.dumps([FIRST, PUNCTUATION]))
+    kinds = {name: ColumnType.parse(kind) for name, kind in COLUMNS.items()}
+    parser = AvroParser(kinds, ("item_id",), "bids", file, key=("item_id",))
+    row = encoded([FIRST, PUNCTUATION], ("shop.Bid", ROW))
+
+    parsed = parser.parse(
+        pa.array([row, row[:-1], b"\2" + punctuation({"item_id": {"equals": 7}})], pa.binary())
+    )
+
+    assert parsed.rows.to_pylist() == [ROW]
+    assert parsed.closed_keys.to_pylist() == [{"item_id": 7}]
+    [rejection] = parsed.rejections
+    assert rejection.error.startswith("schema bids.avsc: the bytes are no value of it")
+
+
+def test_a_registry_that_is_away_stops_the_parser() -> None:
+    class Away(Schemas):
+        def text(self, number: int) -> str:
+            raise RegistryUnreachableError("away")
+
+    parser = AvroParser({"item_id": ColumnType.LONG}, (), "bids", Away(), key=())
+    with pytest.raises(RegistryUnreachableError):
+        parser.parse(pa.array([framed(1, b"\2")], pa.binary()))
+    assert parser.parse(pa.array([], pa.binary())).rows.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "value", "sound"),
+    [
+        ("int", "long", 2**31 - 1, True),
+        ("int", "long", 2**31, False),
+        ("float", "double", 3.4028235e38, True),
+        ("float", "double", 1e39, False),
+        ("double", "double", float("nan"), False),
+        ("double", "float", float("-inf"), False),
+        ("date", logical("int", "date"), date(9999, 12, 31), True),
+        ("date", logical("int", "date"), 2_932_897, False),
+        ("timestamp(s)", "long", 253_402_300_799, True),
+        ("timestamp(s)", "long", 253_402_300_800, False),
+        (
+            "decimal(38,0)",
+            logical("bytes", "decimal", precision=38),
+            b"\x4b\x3b\x4c\xa8\x5a\x86\xc4\x7a\x09\x8a\x22\x3f\xff\xff\xff\xff",
+            True,
+        ),
+        (
+            "decimal(38,0)",
+            logical("bytes", "decimal", precision=38),
+            b"\x4b\x3b\x4c\xa8\x5a\x86\xc4\x7a\x09\x8a\x22\x40\0\0\0\0",
+            False,
+        ),
+        ("decimal(38,0)", logical("bytes", "decimal", precision=38), b"\x80" + bytes(15), False),
+        ("decimal(6,2)", logical("bytes", "decimal", precision=4, scale=2), b"\xff" * 40, True),
+        ("decimal(6,2)", logical("bytes", "decimal", precision=4, scale=2), b"\0" + b"\xff" * 16, False),
+    ],
+)
+def test_the_ends_of_ranges(column: str, kind: Any, value: Any, sound: bool) -> None:
+    schema = record(c=kind)
+    if isinstance(value, bytes):
+        encodes, value = record(c="bytes"), {"c": value}
+    else:
+        encodes, value = schema, {"c": value}
+    parser = AvroParser({"c": ColumnType.parse(column)}, (), "s", Schemas({1: json.dumps(schema)}), key=())
+
+    parsed = parser.parse(pa.array([framed(1, encoded(encodes, value))], pa.binary()))
+
+    assert parsed.rows.num_rows == sound
+    assert [each.reason for each in parsed.rejections] == ([] if sound else ["bad_value"])
