@@ -1,24 +1,28 @@
 """A registry of Avro schemas with Confluent's API, and the schemas of the streams that have none.
 
-The process of a task asks the registry once for each id. A schema never changes, so it is kept as long as the
-process lives.
+A schema never changes, so it is asked for once. Each process keeps it in memory, and shares it in a directory
+with the other workers of its machine. So a new worker reads on while the registry is away.
 """
 
 from __future__ import annotations
 
 import base64
-import http.client
+import hashlib
 import json
-import ssl
+import os
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit
 
 from endmark.errors import ConfigError, MissingPartError
+from endmark.private import private_directory
 
+_PREFIX = "endmark-schemas-"
 _SECONDS = 10.0  # for one answer
 _MOST_BYTES = 8 * 1024 * 1024  # of an answer
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0  # seconds
@@ -114,13 +118,26 @@ class SchemaRegistry:
             if (found := unknown.get(number)) is not None and time.monotonic() < found[0]:
                 raise UnknownSchemaError(found[1])
             try:
-                schemas[number] = self._awaited(number)
+                schemas[number] = self._shared(number)
             except UnknownSchemaError as why:
                 if len(unknown) >= _MOST_UNKNOWN:
                     unknown.clear()
                 unknown[number] = time.monotonic() + _UNKNOWN_SECONDS, str(why)
                 raise
         return schemas[number]
+
+    def _shared(self, number: int) -> str:
+        """Return a schema from the directory of this machine, or else from the registry."""
+        name = f"{hashlib.sha256(self.url.encode()).hexdigest()[:16]}-{number}"
+        file = shared_directory() / name
+        with suppress(OSError):
+            return file.read_text(encoding="utf-8")
+        found = self._awaited(number)
+        with suppress(OSError, UnicodeEncodeError):  # the disk may be full, or the text have half a character
+            part = file.with_name(f"{name}.{os.getpid()}")
+            part.write_text(found, encoding="utf-8")
+            part.replace(file)
+        return found
 
     def _awaited(self, number: int) -> str:
         until, pause, said = time.monotonic() + self.patience, _FIRST_PAUSE, False
@@ -186,6 +203,10 @@ class SchemaRegistry:
             ConfigError: the registry's certificate is not trusted.
             _AwayError: the registry does not answer now.
         """
+        # Spark's daemon imports this module for each job, and most jobs read no Avro.
+        import http.client
+        import ssl
+
         parts = urlsplit(self.url)
         seconds = max(0.1, min(_SECONDS, until - time.monotonic()))
         connection = (
@@ -219,6 +240,12 @@ class SchemaRegistry:
         finally:
             connection.close()
         return answer.status, body
+
+
+@cache
+def shared_directory() -> Path:
+    """Return the directory of schemas, which this process shares with those that it forks."""
+    return private_directory(_PREFIX)
 
 
 _Cache = tuple[dict[int, str], dict[int, tuple[float, str]]]

@@ -173,7 +173,9 @@ SYMBOLS = st.sampled_from([["A"], [], [1], 7])
 def random_schemas(draw: st.DrawFn) -> Any:
     """A schema whose parts are put together at random, most of which is none."""
     names = st.sampled_from(["A", "B", "shop.A", "A.B", "", "int"])
-    plain = st.sampled_from(["null", "int", "string", "bytes", "A", "shop.A", "B", "record", 7, None, [], {}])
+    plain: st.SearchStrategy[Any] = st.sampled_from(
+        ["null", "int", "string", "bytes", "A", "shop.A", "B", "record", 7, None, [], {}]
+    )
     sizes = st.sampled_from([0, 3, -1, True, 2**31, "3"])
 
     def kind(word: str, **parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:

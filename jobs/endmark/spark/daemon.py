@@ -45,10 +45,12 @@ def serve() -> None:
 
     from endmark.engine.segment_cache import cache_directory
     from endmark.private import keep_private
+    from endmark.schema_registry import shared_directory
 
     # On a cluster, this process does not inherit the driver's umask.
     keep_private()
-    cache_directory()  # made here once, since all workers share it
+    cache_directory()  # both are made here once, since all workers share them
+    shared_directory()
     # A worker collects garbage after each task. That takes 60 ms of a core if it also looks at these modules.
     gc.freeze()
     pyspark.daemon.worker = silent_when_left(pyspark.daemon.worker)

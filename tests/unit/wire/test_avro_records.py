@@ -237,7 +237,7 @@ def test_items_without_bytes() -> None:
 
 
 def test_punctuations() -> None:
-    """A key is closed, and heartbeats and lists are promises. Another union has both rows and punctuations."""
+    """A key is closed, and heartbeats and lists are promises. A union has both rows and punctuations."""
     both = [FIRST, PUNCTUATION]
     closed = {"punctuation": '{"item_id": {"equals": 9}}'}
     values = [
