@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from endmark.errors import ConfigError
 from endmark.operators.group_by.group_by import KeyColumn
 from endmark.operators.group_by.measures import coordinates
 from endmark.operators.stream_join.first_rows import Deduplication
@@ -17,8 +18,10 @@ from endmark.pipeline import COORDINATES
 from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.measures import FUNCTIONS
 from endmark.pipeline.registry import schemas_of
+from endmark.schema_registry import SchemaFile
 from endmark.state.keys import KeySpec
 from endmark.state.segment import int64
+from endmark.wire.rejection import UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -335,6 +338,27 @@ def check_conditions(pipeline: Pipeline) -> None:
         residual(stage)
     for stream in pipeline.streams:
         closing(pipeline, stream)
+
+
+def check_schemas(pipeline: Pipeline) -> None:
+    """Check that the schemas in files give the columns of their streams.
+
+    No registry is asked.
+
+    Raises:
+        ConfigError: a schema cannot be read, or does not give the columns.
+    """
+    for name, stream in pipeline.streams.items():
+        if isinstance(found := schemas_of(pipeline, name), SchemaFile):
+            from endmark.wire.avro_records import layouts
+
+            try:
+                _, branches = layouts(found.schema, stream.columns, ignoring=stream.extra == "ignore")
+                for branch in branches:
+                    if isinstance(branch, UnreadableError):
+                        raise branch
+            except UnreadableError as why:
+                raise ConfigError(f"streams.{name}.schema_file: {found.path}: {why}") from None
 
 
 def residual(stage: Stage) -> Condition | None:

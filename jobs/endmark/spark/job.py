@@ -66,6 +66,7 @@ def run_job(
         KeyboardInterrupt: a signal has come before the query runs.
     """
     streams.check_conditions(pipeline)
+    streams.check_schemas(pipeline)
     directories = {lookup.relation: _pages(pipeline, lookup, say) for lookup in pipeline.lookups}
     stop.check()
     topics = [stream.topic for stream in pipeline.streams.values()]

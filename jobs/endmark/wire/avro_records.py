@@ -85,7 +85,7 @@ class AvroParser:
         self._ignoring = ignoring
         self._flat = JsonParser(columns, punctuated_on, stream, key=key, heartbeat_on=heartbeat_on)
         self._none = self._flat.parse(pa.array([], pa.binary()))
-        self._layouts: dict[int, tuple[AvroType, list[_Branch | UnreadableError]]] = {}
+        self._layouts: dict[int, tuple[AvroType, list[Branch | UnreadableError]]] = {}
 
     def parse(self, values: pa.Array) -> Parsed:
         """Parse the records in a binary array. No record raises: bad ones are in `rejections`.
@@ -126,17 +126,17 @@ class AvroParser:
         if not len(at):
             return
         try:
-            written, layouts = self._layouts_of(number)
+            written, branches = self._layouts_of(number)
         except UnreadableError as why:
             found.reject(at, why.reason, f"{self._schemas.name(number)}: {why}")
             return
         cursor = Cursor(found.data, found.start[at], found.end[at])
         branch = np.zeros(len(at), np.int64)
         if written.kind == "union":
-            branch = cursor.index(cursor.rows, len(layouts))
+            branch = cursor.index(cursor.rows, len(branches))
             torn = "the record begins with the number of no branch"
             found.reject(at[cursor.malformed], "malformed", f"{self._schemas.name(number)}: {torn}")
-        for place, layout in enumerate(layouts):
+        for place, layout in enumerate(branches):
             rows = np.flatnonzero((branch == place) & ~cursor.malformed)
             if isinstance(layout, UnreadableError):
                 found.reject(at[rows], layout.reason, f"{self._schemas.name(number)}: {layout}")
@@ -144,7 +144,7 @@ class AvroParser:
                 self._read_branch(found, layout, number, cursor, at[rows], rows)
 
     def _read_branch(
-        self, found: _Found, layout: _Branch, number: int, cursor: Cursor, at: Ints, rows: Ints
+        self, found: _Found, layout: Branch, number: int, cursor: Cursor, at: Ints, rows: Ints
     ) -> None:
         columns = layout.layout.read(cursor, rows)
         for place, reason, error in columns.defects:
@@ -157,36 +157,59 @@ class AvroParser:
         extra = len(at) if layout.layout.extra else 0
         found.pieces.append(replace(self._none, rows=sound, row_at=at, extra=extra))
 
-    def _layouts_of(self, number: int) -> tuple[AvroType, list[_Branch | UnreadableError]]:
-        """Return a schema, and the layout of each of its branches, or the reason why it has none.
+    def _layouts_of(self, number: int) -> tuple[AvroType, list[Branch | UnreadableError]]:
+        """Return what `layouts` returns for the schema of an id.
 
         Raises:
             UnreadableError: no record of the schema can be read.
         """
         if (known := self._layouts.get(number)) is None:
             try:
-                written = parse(self._schemas.text(number))
+                text = self._schemas.text(number)
             except UnknownSchemaError as why:
                 raise UnreadableError("unknown_schema", str(why)) from None
-            except AvroSchemaError as why:
-                raise UnreadableError("bad_schema", str(why)) from None
-            branches = written.inner if written.kind == "union" else (written,)
-            self._layouts[number] = known = written, [self._branch(branch) for branch in branches]
+            self._layouts[number] = known = layouts(text, self._columns, ignoring=self._ignoring)
         return known
 
-    def _branch(self, written: AvroType) -> _Branch | UnreadableError:
-        try:
-            if written.kind != "record":
-                raise UnreadableError("bad_schema", f"a row is a record, this is {written}")
-            if written.name == PUNCTUATION:
-                return _Branch(punctuation_layout(written), punctuates=True)
-            return _Branch(Layout(written, self._columns, ignoring=self._ignoring), punctuates=False)
-        except UnreadableError as why:
-            return why
+
+def layouts(
+    schema: str, columns: Mapping[str, ColumnType], *, ignoring: bool
+) -> tuple[AvroType, list[Branch | UnreadableError]]:
+    """Return a schema, and the layout of each of its branches, or the reason why it has none.
+
+    Args:
+        schema: the schema, as JSON.
+        columns: the columns of rows.
+        ignoring: whether rows may have fields that are no columns.
+
+    Raises:
+        UnreadableError: the text is no schema that can be read.
+    """
+    try:
+        written = parse(schema)
+    except AvroSchemaError as why:
+        raise UnreadableError("bad_schema", str(why)) from None
+    branches = written.inner if written.kind == "union" else (written,)
+    return written, [_branch(each, columns, ignoring=ignoring) for each in branches]
+
+
+def _branch(
+    written: AvroType, columns: Mapping[str, ColumnType], *, ignoring: bool
+) -> Branch | UnreadableError:
+    try:
+        if written.kind != "record":
+            raise UnreadableError("bad_schema", f"a row is a record, this is {written}")
+        if written.name == PUNCTUATION:
+            return Branch(punctuation_layout(written), punctuates=True)
+        return Branch(Layout(written, columns, ignoring=ignoring), punctuates=False)
+    except UnreadableError as why:
+        return why
 
 
 @dataclass(frozen=True)
-class _Branch:
+class Branch:
+    """The layout of one type of records, which are rows or punctuations."""
+
     layout: Layout
     punctuates: bool
 

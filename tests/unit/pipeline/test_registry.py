@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from endmark.engine.streams import stream_plans
+from endmark.engine.streams import check_schemas, stream_plans
 from endmark.errors import ConfigError
 from endmark.pipeline.file import load
 from endmark.pipeline.registry import schemas_of
@@ -59,6 +59,37 @@ def test_a_schema_in_a_file(tmp_path: Path) -> None:
         schemas_of(pipeline, "orders")
     file.write_text("{}")
     assert schemas_of(pipeline, "orders") == SchemaFile(str(file), "{}")
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ([], "the schema has no field 'order_id'"),
+        ([("order_id", "string")], "field 'order_id' must be readable as long, but is string"),
+        ([("order_id", "long"), ("at", "long"), ("more", "long")], "field 'more' is not declared"),
+        (None, "a row is a record, this is int"),
+    ],
+)
+def test_a_file_that_does_not_give_the_columns(tmp_path: Path, fields: Any, words: str) -> None:
+    """The job does not start with it."""
+    file = tmp_path / "orders.avsc"
+    declared = [{"name": name, "type": kind} for name, kind in fields or []]
+    file.write_text(
+        json.dumps(["int"] if fields is None else {"type": "record", "name": "A", "fields": declared})
+    )
+    with pytest.raises(ConfigError) as raised:
+        check_schemas(load(written(tmp_path, None, schema_file=str(file))))
+    assert f"streams.orders.schema_file: {file}: {words}" in str(raised.value)
+
+
+def test_a_file_that_gives_the_columns(tmp_path: Path) -> None:
+    fields = [
+        {"name": "order_id", "type": "int"},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    ]
+    file = tmp_path / "orders.avsc"
+    file.write_text(json.dumps({"type": "record", "name": "A", "fields": fields}))
+    check_schemas(load(written(tmp_path, None, schema_file=str(file))))
 
 
 def test_a_certificate_that_cannot_be_read(tmp_path: Path) -> None:
