@@ -18,18 +18,8 @@ from endmark.verify.formats import FORMATS as READERS
 from endmark.verify.formats import reason_of
 from endmark.wire import avro_cursor
 from endmark.wire.avro_schema import AvroSchemaError, parse
-from support.avro_records import (
-    LEAVES,
-    PUNCTUATION,
-    Schemas,
-    World,
-    encoded,
-    framed,
-    named_apart,
-    punctuation,
-    stream_of,
-    worlds,
-)
+from support.avro_records import LEAVES, Schemas, World, named_apart, stream_of, worlds
+from support.avro_registry import PUNCTUATION, encoded, framed, punctuation
 from support.cases import cases
 from support.verify_fates import Promise, fate
 

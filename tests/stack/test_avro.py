@@ -18,7 +18,7 @@ from kafka import KafkaProducer
 from endmark.embedded.broker import Broker
 from endmark.embedded.process import ManagedProcess
 from endmark_feed.producer import create_topics
-from support.avro_records import PUNCTUATION, encoded, framed, logical, punctuation
+from support.avro_registry import PUNCTUATION, encoded, framed, logical, punctuation
 from support.registry_server import RegistryServer
 
 pytestmark = pytest.mark.timeout(900)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, ClassVar
 
-import fastavro
 from hypothesis import strategies as st
 
 from endmark.pipeline import Stream
 from endmark.schema_registry import UnknownSchemaError
 from endmark.types import ColumnType
+from support.avro_registry import logical
 from support.payloads import PIPELINE
 
-PUNCTUATION = json.loads((Path(__file__).parents[2] / "schemas" / "punctuation.v1.avsc").read_text())
 _TEXTS = st.text(max_size=5)
 _LONGS = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([0, 1, -1, 63, 64, -64, -65, 2**62])
 _INTS = st.integers(-(2**31), 2**31 - 1) | st.integers(-70, 70)
@@ -27,10 +23,6 @@ _DAYS = st.dates()
 _MICROS = st.datetimes(timezones=st.just(UTC))
 _MILLIS = _MICROS.map(lambda at: at.replace(microsecond=at.microsecond // 1000 * 1000))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def logical(kind: str, name: str, **more: Any) -> dict[str, Any]:
-    return {"type": kind, "logicalType": name, **more}
 
 
 @dataclass(frozen=True)
@@ -211,23 +203,6 @@ def worlds(draw: st.DrawFn) -> World:
     fields = draw(st.permutations(fields))
     schema = named_apart({"type": "record", "name": "Row", "namespace": "shop", "fields": fields}, [0])
     return World(schema, columns, st.fixed_dictionaries(values), read, ignoring=bool(others))
-
-
-def encoded(schema: Any, value: Any) -> bytes:
-    """Return a value as fastavro writes it, without a frame."""
-    written = io.BytesIO()
-    fastavro.schemaless_writer(written, fastavro.parse_schema(json.loads(json.dumps(schema))), value)
-    return written.getvalue()
-
-
-def framed(number: int, value: bytes) -> bytes:
-    """Return a value in Confluent's framing."""
-    return b"\0" + number.to_bytes(4, "big", signed=True) + value
-
-
-def punctuation(patterns: Mapping[str, Any]) -> bytes:
-    """Return a punctuation, without a frame."""
-    return encoded(PUNCTUATION, {"punctuation": json.dumps(patterns)})
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from xml.sax.saxutils import escape
 from endmark.pipeline import Stream
 from endmark.punctuation import wire_json
 from support import xml_promises
+from support.avro_registry import from_json
 from support.numbers import numbered
 from support.verify_world import Record
 
@@ -62,6 +63,8 @@ def _values(value: bytes, stream: Stream, place: int) -> list[bytes | None]:
     document = numbered(document, stream.columns)
     if stream.format == "json":
         return [json.dumps(document).encode()]
+    if stream.format == "avro":
+        return [from_json(document, stream.columns)]
     return [xml(document, stream)] if stream.format == "xml" else _captured(document, stream, place)
 
 

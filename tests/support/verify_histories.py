@@ -78,7 +78,7 @@ def declarations(
         declared["closes"] = {"on": on, "when": draw(st.sampled_from(list(LAST)))}
     if gaps:
         declared["extra"] = draw(st.sampled_from(["dead_letter", "ignore"]))
-    return declared | (draw(st.sampled_from(FORMATS)) if formats else {})
+    return declared | (draw(st.sampled_from([*FORMATS, {"format": "avro"}])) if formats else {})
 
 
 @st.composite

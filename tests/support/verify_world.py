@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
+from support.avro_registry import NOWHERE
 from support.sizes import speakers
 from support.verify_keys import LONG, KeyKind
 from support.verify_measures import usual_measures
@@ -87,6 +88,7 @@ def make_pipeline(
     return Pipeline.model_validate(
         {
             "name": "small",
+            "registry": {"url": NOWHERE},
             "streams": _streams(
                 keys,
                 lateness,

@@ -15,7 +15,8 @@ from endmark.schema_registry import RegistryUnreachableError, SchemaFile
 from endmark.types import ColumnType
 from endmark.wire.avro_records import AvroParser
 from endmark.wire.json_records import Parsed
-from support.avro_records import PUNCTUATION, Schemas, encoded, framed, logical, punctuation
+from support.avro_records import Schemas
+from support.avro_registry import PUNCTUATION, encoded, framed, logical, punctuation
 
 COLUMNS = {"item_id": "long", "price": "decimal(6,2)", "note": "string?", "at": "timestamp"}
 AT = datetime(2026, 1, 31, tzinfo=UTC)

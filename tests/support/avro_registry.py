@@ -1,0 +1,99 @@
+"""Records of Avro as fastavro writes them, and a registry whose schemas a process knows without asking it."""
+
+from __future__ import annotations
+
+import io
+import json
+import zlib
+from collections.abc import Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import fastavro
+
+from endmark import schema_registry
+from endmark.domain import Domain
+from endmark.schema_registry import SchemaRegistry
+from endmark.types import ColumnType
+
+PUNCTUATION = json.loads((Path(__file__).parents[2] / "schemas" / "punctuation.v1.avsc").read_text())
+MARK = "$punctuation"
+# A registry that no process has. Its schemas are put where a process keeps those that it has asked for.
+NOWHERE = "http://localhost:1"
+
+
+def logical(kind: str, name: str, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "logicalType": name, **more}
+
+
+def encoded(schema: Any, value: Any) -> bytes:
+    """Return a value as fastavro writes it, without a frame."""
+    written = io.BytesIO()
+    fastavro.schemaless_writer(written, fastavro.parse_schema(json.loads(json.dumps(schema))), value)
+    return written.getvalue()
+
+
+def framed(number: int, value: bytes) -> bytes:
+    """Return a value in Confluent's framing."""
+    return b"\0" + number.to_bytes(4, "big", signed=True) + value
+
+
+def punctuation(patterns: Mapping[str, Any]) -> bytes:
+    """Return a punctuation, without a frame."""
+    return encoded(PUNCTUATION, {"punctuation": json.dumps(patterns)})
+
+
+def registered(schema: Any) -> int:
+    """Make a schema known to this process; return its id."""
+    text = json.dumps(schema)
+    number = zlib.crc32(text.encode()) - 2**31
+    schemas, _ = schema_registry._cached(SchemaRegistry(NOWHERE))
+    schemas[number] = text
+    return number
+
+
+def from_json(document: Mapping[str, Any], columns: Mapping[str, ColumnType]) -> bytes:
+    """Return a row or a punctuation of JSON, framed, by a schema of its own in `NOWHERE`."""
+    if MARK in document:
+        return framed(registered(PUNCTUATION), punctuation(document[MARK]))
+    found = {name: _typed(value, columns.get(name)) for name, value in document.items()}
+    fields = [{"name": name, "type": kind} for name, (kind, _) in found.items()]
+    schema = {"type": "record", "name": "Row", "namespace": "shop", "fields": fields}
+    return framed(registered(schema), encoded(schema, {name: value for name, (_, value) in found.items()}))
+
+
+def _typed(value: Any, kind: ColumnType | None) -> tuple[Any, Any]:
+    """Return a type for a value of JSON, and the value as fastavro takes it."""
+    found = _plainly(value) if kind is None or not isinstance(value, str) else _of_text(value, kind)
+    return (["null", found[0]], found[1]) if kind is not None and kind.nullable else found
+
+
+def _plainly(value: Any) -> tuple[Any, Any]:
+    match value:
+        case None:
+            return "null", None
+        case bool():
+            return "boolean", value
+        case int() if -(2**63) <= value < 2**63:
+            return "long", value
+        case int() | float():
+            return "double", float(value)
+        case str():
+            return "string", value
+    return {"type": "array", "items": "string"}, [json.dumps(each) for each in value]
+
+
+def _of_text(value: str, kind: ColumnType) -> tuple[Any, Any]:
+    try:
+        match kind.domain:
+            case Domain.DECIMAL:
+                return logical("bytes", "decimal", precision=38, scale=kind.scale), Decimal(value)
+            case Domain.DATE:
+                return logical("int", "date"), date.fromisoformat(value)
+            case Domain.TIMESTAMP:
+                return logical("long", "timestamp-micros"), datetime.fromisoformat(value)
+    except (ValueError, ArithmeticError):
+        pass
+    return "string", value
