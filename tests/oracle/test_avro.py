@@ -231,3 +231,179 @@ def test_schemas_that_would_take_for_ever_are_refused(text: str) -> None:
     assert fates(stream, schemas, [framed(1, b"\0")]) == ["dead letter"]
     with pytest.raises(AvroSchemaError):
         parse(text)
+
+
+LONGS = [
+    *(
+        b"\0",
+        b"\x80\0",
+        b"\x80" * 9 + b"\0",
+        b"\x80" * 9 + b"\1",
+        b"\xff" * 9 + b"\1",
+        b"\xfe" + b"\xff" * 8 + b"\1",
+    ),
+    *(b"\xff" * 9 + b"\2", b"\xff" * 9 + b"\x7f", b"\x80" * 10 + b"\0", b"\xff" * 10 + b"\1", b"\xff" * 12),
+    *(b"\xff" * 4 + b"\x0f", b"\xfe" + b"\xff" * 3 + b"\x0f", b"\xff" * 4 + b"\x1f", b"\x80" * 4 + b"\x10"),
+    *(b"\1", b"\2", b"\3", b"\4", b"\5", b"", b"\x80", b"\xff"),
+]
+KINDS: list[Any] = [
+    *("null", "boolean", "int", "long", "bytes", "string", ["null", "int"], ["int", "string"]),
+    {"type": "enum", "name": "E", "symbols": ["a", "b"]},
+    {"type": "fixed", "name": "F", "size": 2},
+    {"type": "array", "items": "int"},
+    {"type": "array", "items": "null"},
+    {"type": "array", "items": {"type": "array", "items": "boolean"}},
+    {"type": "map", "values": "null"},
+    {
+        "type": "record",
+        "name": "I",
+        "fields": [{"name": "a", "type": "long"}, {"name": "b", "type": "boolean"}],
+    },
+]
+COLUMNS = {
+    "null": "long?",
+    "boolean": "boolean",
+    "int": "int",
+    "long": "long",
+    "bytes": "string",
+    "string": "string",
+}
+
+
+@pytest.mark.parametrize("few", [1, 32])
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_listed_bytes_meet_the_same_fate(kind: Any, few: int) -> None:
+    """Numbers, lengths and counts at the ends of their ranges, in front of what may or may not be theirs."""
+    fields = [{"name": "c", "type": kind}, {"name": "item_id", "type": "long"}]
+    schemas = Schemas({1: json.dumps({"type": "record", "name": "Row", "fields": fields})})
+    column = COLUMNS.get(kind) if isinstance(kind, str) else None
+    stream = stream_of(PAIR | ({"c": ColumnType.parse(column)} if column else {}), ignoring=True)
+    ends = [
+        b"",
+        b"\0",
+        b"\1",
+        b"\2",
+        b"\2a",
+        b"\0\2",
+        b"\2\0\2",
+        b"\2\2\2",
+        b"\2a\0\2",
+        b"\4\xff\xfe\0",
+        b"\2\2a\0\2",
+    ]
+    values: list[bytes | None] = [framed(1, first + end) for first in LONGS for end in ends]
+
+    with patch.object(avro_cursor, "FEW", few):
+        found = fates(stream, schemas, values)
+
+    assert found == [plain(stream, schemas, value) for value in values]
+    assert any(each != "dead letter" for each in found)
+
+
+DIGITS = [
+    b"",
+    b"\0",
+    b"\x80",
+    b"\xff",
+    b"\0\x80",
+    b"\xff\x7f",
+    b"\x0f\x42\x3f",
+    b"\x0f\x42\x40",
+    b"\xf0\xbd\xc1",
+]
+DIGITS += [
+    b"\xf0\xbd\xc0",
+    b"\0" * 20 + b"\5",
+    b"\xff" * 20 + b"\x80",
+    b"\xff" * 16 + b"\5",
+    b"\0" * 15 + b"\x80" * 2,
+]
+
+
+@pytest.mark.parametrize("column", ["decimal(6,2)", "decimal(38,2)", "decimal(4,3)?"])
+def test_listed_decimals_meet_the_same_fate(column: str) -> None:
+    price = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+    fields = [{"name": "c", "type": price}, {"name": "item_id", "type": "long"}]
+    schemas = Schemas({1: json.dumps({"type": "record", "name": "Row", "fields": fields})})
+    stream = stream_of(PAIR | {"c": ColumnType.parse(column)})
+    values: list[bytes | None] = [framed(1, bytes([2 * len(each)]) + each + b"\2") for each in DIGITS]
+
+    found = fates(stream, schemas, values)
+
+    assert found == [plain(stream, schemas, value) for value in values]
+    assert 3 < sum(each != "dead letter" for each in found) < len(found)
+
+
+NUMBERS = [
+    float(each) for each in ("0", "-0.0", "nan", "inf", "-inf", "1e39", "3.4028235e38", "-3.4028236e38")
+]
+
+
+@pytest.mark.parametrize("column", ["double", "float"])
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_listed_floats_meet_the_same_fate(kind: str, column: str) -> None:
+    fields = [{"name": "c", "type": kind}, {"name": "item_id", "type": "long"}]
+    schema = {"type": "record", "name": "Row", "fields": fields}
+    stream = stream_of(PAIR | {"c": ColumnType.parse(column)})
+    numbers = [each for each in NUMBERS if kind == "double" or not 3.5e38 < abs(each) < float("inf")]
+    values: list[bytes | None] = [framed(1, encoded(schema, {"c": each, "item_id": 1})) for each in numbers]
+    schemas = Schemas({1: json.dumps(schema)})
+
+    found = fates(stream, schemas, values)
+
+    assert found == [plain(stream, schemas, value) for value in values]
+    assert "dead letter" in found
+
+
+TIMES = [
+    "timestamp-millis",
+    "timestamp-micros",
+    "timestamp-nanos",
+    "local-timestamp-micros",
+    "time-micros",
+    "date",
+    None,
+]
+AGES = [
+    0,
+    -1,
+    253_402_300_799,
+    253_402_300_800,
+    -62_135_596_801,
+    253_402_300_799_999,
+    253_402_300_800_000,
+    2**62,
+]
+
+
+@pytest.mark.parametrize(
+    "column", ["timestamp", "timestamp(s)", "timestamp(ms)", "timestamp(us)", "long", "date", "date(days)"]
+)
+@pytest.mark.parametrize("word", TIMES)
+@pytest.mark.parametrize("kind", ["int", "long"])
+def test_listed_times_meet_the_same_fate(kind: str, word: str | None, column: str) -> None:
+    written = {"type": kind, "logicalType": word} if word else kind
+    fields = [{"name": "c", "type": written}, {"name": "item_id", "type": "long"}]
+    schemas = Schemas({1: json.dumps({"type": "record", "name": "Row", "fields": fields})})
+    plainly = {
+        "type": "record",
+        "name": "Row",
+        "fields": [{"name": name, "type": "long"} for name in ("c", "item_id")],
+    }
+    stream = stream_of(PAIR | {"c": ColumnType.parse(column)})
+    values: list[bytes | None] = [framed(1, encoded(plainly, {"c": age, "item_id": 1})) for age in AGES]
+
+    assert fates(stream, schemas, values) == [plain(stream, schemas, value) for value in values]
+
+
+@pytest.mark.parametrize("names", [("c", "d"), ("d", "c"), ("e", "d"), ("d", "e")], ids=str)
+def test_aliases_meet_the_same_fate(names: tuple[str, str]) -> None:
+    """A field's own name counts before an alias, and the first field before the next."""
+    fields = [{"name": name, "type": "string", "aliases": ["x", "c", "f"]} for name in names]
+    fields.append({"name": "item_id", "type": "long"})
+    schemas = Schemas({1: json.dumps({"type": "record", "name": "Row", "fields": fields})})
+    value = framed(1, b"\2a\2b\2")
+    for ignoring in (True, False):
+        for column in ("c", "f"):
+            stream = stream_of(PAIR | {column: ColumnType.parse("string?")}, ignoring=ignoring)
+            assert fates(stream, schemas, [value]) == [plain(stream, schemas, value)]
