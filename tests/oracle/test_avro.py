@@ -407,3 +407,25 @@ def test_aliases_meet_the_same_fate(names: tuple[str, str]) -> None:
         for column in ("c", "f"):
             stream = stream_of(PAIR | {column: ColumnType.parse("string?")}, ignoring=ignoring)
             assert fates(stream, schemas, [value]) == [plain(stream, schemas, value)]
+
+
+def test_listed_schemas_meet_the_same_fate() -> None:
+    """Records of several schemas, branches and branches of fields stand side by side."""
+    size = {"type": "enum", "name": "Size", "symbols": ["S", "M"]}
+    fields = [{"name": "item_id", "type": "long"}, {"name": "c", "type": ["string", "null", size]}]
+    row = {"type": "record", "name": "Row", "fields": fields}
+    numbers = {1: row, -1: [PUNCTUATION, row], 2: ["int", row], 7: PUNCTUATION}
+    schemas = Schemas({number: json.dumps(each) for number, each in numbers.items()})
+    stream = stream_of(PAIR | {"c": ColumnType.parse("string?")})
+    rows = [b"\2\4\2", b"\4\0\2a", b"\6\2", b"\x08\4\0", b"\x0a\0\2b"]
+    values: list[bytes | None] = []
+    for each in rows:
+        promise = punctuation({"item_id": {"equals": 5}})
+        values += [framed(2, b"\2" + each), framed(7, promise), framed(1, each), framed(-1, b"\2" + each)]
+        values += [framed(-1, b"\0" + promise), framed(2, b"\0\2"), framed(-1, b"\4" + each), framed(3, each)]
+
+    found = fates(stream, schemas, values)
+
+    assert found == [plain(stream, schemas, value) for value in values]
+    assert [each["c"] for each in found if isinstance(each, dict)][::3] == ["M", "a", None, "S", "b"]
+    assert found.count((5,)) == 10
