@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self
@@ -16,8 +17,9 @@ from endmark.schema_registry import SchemaFile, SchemaRegistry
 if TYPE_CHECKING:
     from endmark.pipeline.model import Pipeline
 
+_HOST = r"(\[[0-9A-Fa-f:.]+\]|[^\s@/?#:\[\]]+)"
 # A password in the address would be in each error that names the registry.
-Address = Annotated[str, StringConstraints(pattern=r"^https?://[^\s@/?#]+(/[^\s@?#]*)?$")]
+Address = Annotated[str, StringConstraints(pattern=rf"^https?://{_HOST}(:[0-9]{{1,5}})?(/[^\s@?#]*)?$")]
 
 
 class Registry(Model):
@@ -54,7 +56,9 @@ class Registry(Model):
         if self.ca is not None:
             try:
                 ca = self.ca.read_text(encoding="ascii")
-            except (OSError, UnicodeDecodeError) as error:
+                # The error of a task would not name the file, and Python takes an empty one for none.
+                ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=ca)
+            except (OSError, ValueError) as error:  # errors of TLS and of characters are among these
                 raise ConfigError(
                     f"registry.ca: {self.ca} cannot be read: {error}; name a file of PEM"
                 ) from None

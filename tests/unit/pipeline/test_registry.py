@@ -13,6 +13,7 @@ from endmark.errors import ConfigError
 from endmark.pipeline.file import load
 from endmark.pipeline.registry import schemas_of
 from endmark.schema_registry import SchemaFile, SchemaRegistry
+from support.secured_broker import Certificates
 
 STREAM = {
     "topic": "orders",
@@ -33,20 +34,20 @@ def written(directory: Path, registry: Any, **stream: Any) -> Path:
 
 def test_a_registry_with_a_login(tmp_path: Path) -> None:
     """The password is in the variable or the file that the pipeline names, and is not shown."""
-    (tmp_path / "ca.pem").write_text("-----BEGIN")
+    ca = Certificates(tmp_path / "certificates").make().path("ca.pem")
     (tmp_path / "secret").write_text("secret-4711\n")
     section = {
         "url": URL + "/",
         "user": "shop",
         "password": "${REGISTRY_PASSWORD}",
-        "ca": str(tmp_path / "ca.pem"),
+        "ca": str(ca),
         "retry": "5s",
     }
     pipeline = load(written(tmp_path, section), {"REGISTRY_PASSWORD_FILE": str(tmp_path / "secret")})
 
     found = schemas_of(pipeline, "orders")
 
-    assert found == SchemaRegistry(URL, "shop", "secret-4711", "-----BEGIN", 5.0)
+    assert found == SchemaRegistry(URL, "shop", "secret-4711", ca.read_text(), 5.0)
     plans = stream_plans(pipeline, {"orders": 1})
     for shown in (repr(pipeline), pipeline.model_dump_json(), repr(found), repr(plans)):
         assert "4711" not in shown
@@ -93,9 +94,12 @@ def test_a_file_that_gives_the_columns(tmp_path: Path) -> None:
 
 
 def test_a_certificate_that_cannot_be_read(tmp_path: Path) -> None:
-    pipeline = load(written(tmp_path, {"url": URL, "ca": "nowhere.pem"}))
-    with pytest.raises(ConfigError, match=r"registry\.ca: nowhere\.pem cannot be read"):
-        schemas_of(pipeline, "orders")
+    (tmp_path / "empty.pem").write_text("")
+    (tmp_path / "cut.pem").write_text("-----BEGIN CERTIFICATE-----\nabc")
+    for name in ("nowhere.pem", "empty.pem", "cut.pem"):
+        pipeline = load(written(tmp_path, {"url": URL, "ca": str(tmp_path / name)}))
+        with pytest.raises(ConfigError, match=rf"registry\.ca: .*{name} cannot be read"):
+            schemas_of(pipeline, "orders")
 
 
 def test_other_formats_have_no_schemas(tmp_path: Path) -> None:
@@ -110,6 +114,7 @@ def test_other_formats_have_no_schemas(tmp_path: Path) -> None:
         ({"url": "registry.example"}, {}, "line 1: registry.url"),
         ({"url": "https://shop:secret@registry.example"}, {}, "registry.url"),
         ({"url": "https://registry.example?a=b"}, {}, "registry.url"),
+        ({"url": "https://registry.example:port"}, {}, "registry.url"),
         ({"url": URL, "user": "shop"}, {}, "a user needs a password"),
         ({"url": URL, "password": "secret"}, {}, "a user needs a password"),
         ({"url": URL, "user": "a:b", "password": "secret"}, {}, "registry.user"),
