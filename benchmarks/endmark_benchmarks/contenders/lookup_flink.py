@@ -29,8 +29,15 @@ CACHES = {
 }
 
 
-def relation(url: str, cache: dict[str, str]) -> str:
-    """The statement that makes the table of R, from an URL as SQLAlchemy spells it."""
+def relation(url: str, cache: dict[str, str], table: str = TABLE, columns: str = _RELATION) -> str:
+    """Return the statement that makes the table `relation` of R.
+
+    Args:
+        url: the database's URL as SQLAlchemy spells it.
+        cache: the options of the cache.
+        table: the name of R in the database.
+        columns: its columns in SQL.
+    """
     to = sa.make_url(url)
     options = {
         "connector": "jdbc",
@@ -39,10 +46,9 @@ def relation(url: str, cache: dict[str, str]) -> str:
         "driver": "org.mariadb.jdbc.Driver",
         "username": str(to.username),
         "password": str(to.password),
-        "table-name": TABLE,
+        "table-name": table,
     }
-    said = ", ".join(f"'{name}' = '{value}'" for name, value in (options | cache).items())
-    return f"CREATE TABLE relation ({_RELATION}) WITH ({said})"
+    return f"CREATE TABLE relation ({columns}) WITH ({flink.spelt(options | cache)})"
 
 
 def rate(said: Sequence[Said], warm_up: float) -> float:
