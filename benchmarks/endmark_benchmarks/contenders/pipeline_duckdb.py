@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import sqlalchemy as sa
 
 from endmark_benchmarks.contenders.query import CORES
-from endmark_benchmarks.workloads.auction import figures_of
+from endmark_benchmarks.workloads.auction import figures_of, sellers
 from endmark_benchmarks.workloads.lookup_input import in_memory
 from endmark_benchmarks.workloads.measured import Measured
-from endmark_feed.relation import sellers_table
 
 if TYPE_CHECKING:
     from endmark.pipeline import Pipeline
@@ -43,14 +41,6 @@ def _stream(pipeline: Pipeline, name: str, directory: Path) -> str:
     return f"(SELECT {columns} FROM {texts} WHERE item_id IS NOT NULL)"  # noqa: S608  # of a pipeline file
 
 
-def _sellers(url: str) -> pa.Table:
-    engine = sa.create_engine(url)
-    with engine.connect() as connection:
-        rows = connection.execute(sa.select(sellers_table)).mappings().all()
-    engine.dispose()
-    return pa.Table.from_pylist([dict(row) for row in rows])
-
-
 def main() -> None:
     task: dict[str, Any] = json.load(sys.stdin)
     url = task["servers"]["relation_url"]
@@ -63,7 +53,7 @@ def main() -> None:
     sums = ", ".join(figures_of(lambda column: f"epoch_us({column})"))
     with in_memory() as connection:
         connection.execute(f"SET threads = {CORES}")
-        connection.register("read", _sellers(url))
+        connection.register("read", pa.Table.from_pylist(sellers(url)))
         connection.execute(_SELLERS)
         started = time.monotonic()
         [given] = connection.execute(f"SELECT {sums} FROM {joined}").fetchall()  # noqa: S608  # of constants

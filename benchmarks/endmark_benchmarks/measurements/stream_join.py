@@ -20,7 +20,7 @@ from endmark_benchmarks.harness.contest import (
     in_process,
     interleaved,
     require_known,
-    with_jars,
+    with_parts,
 )
 from endmark_benchmarks.harness.origin import origin
 from endmark_benchmarks.workloads import stream_input
@@ -74,7 +74,7 @@ def measure(options: StreamJoinOptions, say: Callable[[str], None]) -> dict[str,
     jars = [str(jar) for jar in local_jars(say)]
     chosen = [name for name in CONTENDERS if name in (OURS, *options.contenders)]
     of_flink = [name for name, module in CONTENDERS.items() if module == _FLINK]
-    contenders, more_jars = with_jars(chosen, of_flink, flink_jars, say)
+    contenders, more_jars = with_parts(chosen, of_flink, flink_jars, say)
     task = {
         "directory": str(stream_input.recorded(options.directory, options.files, options.rows, say)),
         "files": options.files,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
 
 from endmark.pipelines import AUCTION
 from endmark_benchmarks.harness.digest import code, figures
@@ -11,7 +13,7 @@ from endmark_benchmarks.workloads.measured import Measured
 from endmark_benchmarks.workloads.recorded import Recorded
 from endmark_feed.message import BIDS, ITEMS
 from endmark_feed.options import FeedOptions, Partitions
-from endmark_feed.relation import seed_relation
+from endmark_feed.relation import seed_relation, sellers_table
 from endmark_feed.workload import messages
 
 if TYPE_CHECKING:
@@ -58,6 +60,19 @@ def recorded(directory: Path, feed: FeedOptions) -> Recorded:
         partial(messages, feed),
         partial(seed_relation, sellers=feed.sellers, seed=feed.seed),
     )
+
+
+def sellers(url: str) -> list[dict[str, Any]]:
+    """Return all rows of R.
+
+    Args:
+        url: the SQLAlchemy URL of the database.
+    """
+    engine = sa.create_engine(url)
+    with engine.connect() as connection:
+        found = connection.execute(sa.select(sellers_table)).mappings().all()
+    engine.dispose()
+    return [dict(row) for row in found]
 
 
 def figures_of(micros: Callable[[str], str]) -> list[str]:
