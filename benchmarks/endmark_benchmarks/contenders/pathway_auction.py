@@ -36,9 +36,7 @@ def matched(pw: Any, task: dict[str, Any]) -> Any:
     )
     window = pw.temporal.interval(-timedelta(seconds=10), timedelta(seconds=60))
     # Everything is kept: a cutoff of state would drop rows, since the topics are not read in step.
-    joined = items.interval_join(
-        known, items.listed_at, known.bid_at, window, items.item_id == known.item_id
-    )
+    joined = items.interval_join(known, items.listed_at, known.bid_at, window, items.item_id == known.item_id)
     columns = {f"items_{name}": items[name] for name in items.column_names()}
     return joined.select(**columns, **{f"bids_{name}": known[name] for name in known.column_names()})
 

@@ -49,4 +49,6 @@ def _run(command: list[str]) -> None:
     if done.returncode:
         said = done.stderr.strip().splitlines()
         reason = said[-1] if said else f"{command[0]} ended with code {done.returncode}"
-        raise MissingPartError(f"cannot install Pathway: {reason}; check the network connection and try again")
+        raise MissingPartError(
+            f"cannot install Pathway: {reason}; check the network connection and try again"
+        )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from endmark.pipeline import Pipeline
     from endmark_benchmarks.harness.contest import Digest
 
-HEAP, FILES, ROCKSDB = "flink-heap", "flink-heap-files", "flink-rocksdb"
+HEAP, FILES, ROCKSDB = "flink-counting", "flink-files", "flink-counting-rocksdb"
 SETTINGS = {HEAP: STATE["flink-heap"], FILES: STATE["flink-heap"], ROCKSDB: STATE["flink-rocksdb"]}
 _TYPES = {"long": "BIGINT", "double": "DOUBLE", "string": "STRING", "timestamp": "TIMESTAMP_LTZ(6)"}
 # Partitions are not read in step, so rows come in another order than that of time; Spark has as much slack.
@@ -101,9 +101,7 @@ def counted(task: dict[str, Any], statements: list[str]) -> tuple[list[Digest], 
     return [flink.total(said)], lookup_flink.rate(said, warm_up=1 / 3)
 
 
-def written(
-    task: dict[str, Any], pipeline: Pipeline, statements: list[str]
-) -> tuple[list[Digest], float]:
+def written(task: dict[str, Any], pipeline: Pipeline, statements: list[str]) -> tuple[list[Digest], float]:
     """Write the results to files; return digests of these, and results a second after the first third.
 
     Each row has the time at which it was written, for the rate: files appear only with a checkpoint.

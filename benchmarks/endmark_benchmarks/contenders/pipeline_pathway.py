@@ -1,4 +1,4 @@
-"""The auction pipeline in Pathway: its task, and what its process says; task and figures as `pipeline_flink`."""
+"""The auction pipeline in Pathway, run by the Python that has it; task and figures as of `pipeline_flink`."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ def main() -> None:
         for name, stream in pipeline.streams.items()
     }
     done = subprocess.run(
-        [task["python"], "-m", "endmark_benchmarks.contenders.pathway_auction"],
+        [*task["python"], "-m", "endmark_benchmarks.contenders.pathway_auction"],
         input=json.dumps({"bootstrap": servers["bootstrap"], "sellers": str(file), "streams": streams}),
         stdout=subprocess.PIPE,
         text=True,
         check=False,
-        env=os.environ | {
+        env=os.environ
+        | {
             "PYTHONPATH": str(Path(endmark_benchmarks.__file__).parents[1]),
             "PATHWAY_THREADS": str(CORES),
         },

@@ -77,10 +77,10 @@ def running(recorded: Recorded, say: Callable[[str], None]) -> Iterator[Servers]
 
 def texts(recorded: Recorded, say: Callable[[str], None]) -> Path:
     """Return the directory of a recording's values, a file of lines for each topic; it is made if missing."""
-    place = recorded.directory / "texts"
+    place = recorded.directory.with_name(f"{recorded.directory.name}-texts")
     if not place.exists():
         say(f"writing the values of {recorded.directory} as lines of text")
-        part = place.with_suffix(".part")
+        part = place.with_name(f"{place.name}.part")
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         with ExitStack() as files:
