@@ -36,9 +36,19 @@ if TYPE_CHECKING:
 
 OURS, THEIRS = "endmark", "spark"
 _MODULES = "endmark_benchmarks.contenders.pipeline_"
-# Each runs in a process of its own, by the module of this name.
-APART = {**dict.fromkeys(pipeline_flink.SETTINGS, "flink"), PATHWAY: "pathway", DUCKDB: "duckdb"}
-CONTENDERS = (OURS, THEIRS, *APART)
+# Contenders without tables of the pipeline, each by the module of this name.
+_MODULE_OF = {**dict.fromkeys(pipeline_flink.SETTINGS, "flink"), PATHWAY: "pathway", DUCKDB: "duckdb"}
+_ALL_OF_IT = "tables exactly once, final groups, dead letters"
+# By name, what endmark gives and it does not.
+CONTENDERS = {
+    OURS: "",
+    THEIRS: "final groups, dead letters",
+    pipeline_flink.HEAP: _ALL_OF_IT,
+    pipeline_flink.FILES: "final groups, dead letters",
+    pipeline_flink.ROCKSDB: _ALL_OF_IT,
+    PATHWAY: f"{_ALL_OF_IT}, lookups in a database",
+    DUCKDB: f"{_ALL_OF_IT}, streams",
+}
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,7 @@ class PipelineOptions:
     rate: float
     repeats: int
     directory: Path
-    contenders: tuple[str, ...] = CONTENDERS
+    contenders: tuple[str, ...] = tuple(CONTENDERS)
 
     def __post_init__(self) -> None:
         require_batches(self.records, self.batch_records)
@@ -109,6 +119,9 @@ def _contenders(options: PipelineOptions, say: Callable[[str], None]) -> dict[st
     found = {
         OURS: ours(MEASURED, size),
         THEIRS: in_spark(f"{_MODULES}spark", THEIRS, MEASURED, size, jars),
-        **{name: in_own_process(_MODULES + module, name, MEASURED, parts) for name, module in APART.items()},
+        **{
+            name: in_own_process(_MODULES + module, name, MEASURED, parts)
+            for name, module in _MODULE_OF.items()
+        },
     }
     return {name: found[name] for name in names}
