@@ -1,8 +1,7 @@
 """The auction pipeline in Pathway, in a process of the Python that has it.
 
 Without a licence key Pathway neither reads MariaDB nor writes Delta tables, so R comes from a file, and the
-results are only counted and summed up. The module reads a task as JSON from standard input, and prints the
-digest and the seconds from the start of the engine to the last result as a line of JSON.
+results are only counted and summed up. The module reads a task as JSON from standard input.
 """
 
 from __future__ import annotations
@@ -10,11 +9,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from datetime import datetime, timedelta
 from typing import Any
 
-from endmark_benchmarks.harness.digest import CODES, DIVISORS, WEIGHTS
+from endmark_benchmarks.contenders.pathway_answers import answer, code
 
 _STAMP = "%Y-%m-%dT%H:%M:%S.%fZ"
 _TYPES = {"long": int, "double": float, "string": str, "timestamp": str}
@@ -60,21 +58,14 @@ def _stream(pw: Any, bootstrap: str, stream: dict[str, Any]) -> Any:
     return rows.with_columns(**{stream["time"]: stamp})
 
 
-def figures(pw: Any, results: Any) -> Any:
-    """Return a table of one row with the digest of the results, as `figures_of` of the auction has it."""
+def codes(pw: Any) -> tuple[Any, Any]:
+    """Return the codes of both sides of a result, as `figures_of` of the auction has them."""
     row = pw.this
-    bid = _code(row.bids_bid_id, _micros(row.bids_bid_at), row.bids_item_id, _cents(pw, row.bids_price))
-    item = _code(row.items_seller_id, _micros(row.items_listed_at), _cents(pw, row.items_start_price))
-    seller = _code(row.bids_name.str.len(), row.bids_country.str.len(), _cents(pw, row.bids_rating))
-    left = _code(bid, row.bids_seller_id, row.bids_bidder_id)
-    right = _code(item, row.items_item_id, row.items_category.str.len(), seller)
-    high, low = (pw.reducers.sum(row.product % divisor) for divisor in DIVISORS)
-    return results.select(product=left * right).reduce(rows=pw.reducers.count(), high=high, low=low)
-
-
-def _code(*numbers: Any) -> Any:
-    weighted = [weight * number for weight, number in zip(WEIGHTS, numbers, strict=False)]
-    return sum(weighted[1:], weighted[0]) % CODES
+    bid = code(row.bids_bid_id, _micros(row.bids_bid_at), row.bids_item_id, _cents(pw, row.bids_price))
+    item = code(row.items_seller_id, _micros(row.items_listed_at), _cents(pw, row.items_start_price))
+    seller = code(row.bids_name.str.len(), row.bids_country.str.len(), _cents(pw, row.bids_rating))
+    left = code(bid, row.bids_seller_id, row.bids_bidder_id)
+    return left, code(item, row.items_item_id, row.items_category.str.len(), seller)
 
 
 def _micros(time: Any) -> Any:
@@ -88,18 +79,7 @@ def _cents(pw: Any, number: Any) -> Any:
 def main() -> None:
     import pathway as pw  # endmark's own environment does not have it
 
-    task: dict[str, Any] = json.load(sys.stdin)
-    last: dict[str, Any] = {}
-
-    def heard(row: dict[str, Any], is_addition: bool, **_: Any) -> None:
-        if is_addition:
-            last.update(row, at=time.monotonic())
-
-    pw.io.subscribe(figures(pw, matched(pw, task)), heard)
-    began = time.monotonic()
-    pw.run(monitoring_level=pw.MonitoringLevel.NONE)
-    given = [last["rows"], last["high"], last["low"]]
-    print(json.dumps({"given": given, "seconds": last["at"] - began}))
+    answer(pw, matched(pw, json.load(sys.stdin)), *codes(pw))
 
 
 if __name__ == "__main__":

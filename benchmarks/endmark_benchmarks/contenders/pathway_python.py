@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import endmark_benchmarks
 from endmark.embedded.jars import cache_home
-from endmark.errors import MissingPartError
+from endmark.errors import EndmarkError, MissingPartError
+from endmark_benchmarks.contenders.query import CORES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +41,33 @@ def pathway_python(say: Callable[[str], None]) -> list[Path]:
         _run([*pip, "--requirement", str(_PINS)])
         complete.touch()
     return [place / "bin" / "python"]
+
+
+def in_pathway(python: str, module: str, task: dict[str, Any]) -> dict[str, Any]:
+    """Return what a module says that runs in Pathway's Python, with two threads.
+
+    Args:
+        python: the path of that Python.
+        module: the module, which ends with `answer` of `pathway_answers.py`.
+        task: its task, as values for JSON.
+
+    Raises:
+        EndmarkError: it failed; what it said is on stderr.
+    """
+    packages = Path(endmark_benchmarks.__file__).parents[1]
+    done = subprocess.run(
+        [python, "-m", module],
+        input=json.dumps(task),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(packages), "PATHWAY_THREADS": str(CORES)},
+    )
+    if done.returncode:
+        raise EndmarkError(f"Pathway failed in {module} (exit code {done.returncode}); look at its log above")
+    found: dict[str, Any]
+    [found] = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return found
 
 
 def _run(command: list[str]) -> None:

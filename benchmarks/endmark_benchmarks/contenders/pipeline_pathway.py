@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import endmark_benchmarks
-from endmark.errors import EndmarkError
-from endmark_benchmarks.contenders.query import CORES
+from endmark_benchmarks.contenders.pathway_python import in_pathway
 from endmark_benchmarks.workloads.auction import sellers
 from endmark_benchmarks.workloads.measured import Measured
 
@@ -32,21 +28,9 @@ def main() -> None:
         }
         for name, stream in pipeline.streams.items()
     }
-    done = subprocess.run(
-        [*task["python"], "-m", "endmark_benchmarks.contenders.pathway_auction"],
-        input=json.dumps({"bootstrap": servers["bootstrap"], "sellers": str(file), "streams": streams}),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-        env=os.environ
-        | {
-            "PYTHONPATH": str(Path(endmark_benchmarks.__file__).parents[1]),
-            "PATHWAY_THREADS": str(CORES),
-        },
-    )
-    if done.returncode:
-        raise EndmarkError(f"Pathway failed (exit code {done.returncode}); what it said is on stderr")
-    [found] = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    asked = {"bootstrap": servers["bootstrap"], "sellers": str(file), "streams": streams}
+    [python] = task["python"]
+    found = in_pathway(python, "endmark_benchmarks.contenders.pathway_auction", asked)
     print(json.dumps({"given": [found["given"]], "rate": task["records"] / found["seconds"]}))
 
 

@@ -19,7 +19,7 @@ PLAIN = {
     "flink-counting": "Flink, state on the heap, only counting",
     "flink-files": "Flink, state on the heap, writing Parquet files",
     "flink-counting-rocksdb": "Flink, state in RocksDB, only counting",
-    "pathway": "Pathway, two threads, only counting",
+    "pathway": "Pathway, two threads",
     "flink-lookup": "Flink without a cache",
     "flink-lookup-cached": "Flink with a cache",
     "spark-full-read": "Spark reading all of R",

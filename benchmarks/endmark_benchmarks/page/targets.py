@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
 Report = dict[str, Any]
 _HEADINGS = ("measured", "target", "found", "met", "repeat by")
-_STREAM = {"spark-rocksdb": 15.0, "spark-heap": 8.0, "flink-heap": 5.0, "flink-rocksdb": 20.0, "duckdb": 0.2}
+_STREAM = {
+    "spark-rocksdb": 15.0,
+    "spark-heap": 8.0,
+    "flink-heap": 5.0,
+    "flink-rocksdb": 20.0,
+    "pathway": 3.0,
+    "duckdb": 0.2,
+}
 _LOOKUP = {
     "flink-lookup": {"uniform": 6.0, "zipf": 6.0},
     "flink-lookup-cached": {"uniform": 6.0, "zipf": 4.0},
