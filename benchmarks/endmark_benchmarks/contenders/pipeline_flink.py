@@ -31,14 +31,6 @@ _STREAM = """
 CREATE TABLE {name} ({columns}, kafka_partition INT METADATA FROM 'partition' VIRTUAL,
 kafka_offset BIGINT METADATA FROM 'offset' VIRTUAL, now AS PROCTIME(),
 t AS CAST({time} AS TIMESTAMP_LTZ(3)), WATERMARK FOR t AS t - INTERVAL '5' SECOND) WITH ({options})"""
-# Else the items, which need no lookup, would all be read while most bids still wait in Kafka. They would fill
-# the state, and the work on them would be done before the clock starts. The drift is 13 % of the default
-# recording. A source needs more than a second for so much, so none waits for the next look at watermarks.
-_ALIGNED = {
-    "scan.watermark.alignment.group": "auction",
-    "scan.watermark.alignment.max-drift": "10 s",
-    "scan.watermark.alignment.update-interval": "100 ms",
-}
 # Flink's event time has milliseconds, so the condition on the columns themselves does the rest. Punctuations
 # have no columns.
 _MATCHED = """
@@ -77,7 +69,6 @@ def tables(pipeline: Pipeline, bootstrap: str, url: str) -> list[str]:
             "scan.bounded.mode": "latest-offset",
             "format": "json",
             "json.timestamp-format.standard": "ISO-8601",
-            **_ALIGNED,
         }
         time = stream.event_time.column
         columns = columns_of(stream.columns)
