@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from endmark.errors import EndmarkError
 from endmark_benchmarks.contenders import flink
 from endmark_benchmarks.contenders.lookup_run import Cell
 from endmark_benchmarks.workloads.lookup_input import FIGURES, TABLE
@@ -52,10 +53,25 @@ def relation(url: str, cache: dict[str, str], table: str = TABLE, columns: str =
 
 
 def rate(said: Sequence[Said], warm_up: float) -> float:
-    """Rows a second after a share of all that only warms up, as every row has one answer."""
+    """Return answers a second after a share of all that only warms up.
+
+    Raises:
+        EndmarkError: Flink said all of them at once.
+    """
     last = said[-1]
     first = next(each for each in said if each.given.rows >= warm_up * last.given.rows)
+    require_time(last.seconds - first.seconds)
     return (last.given.rows - first.given.rows) / (last.seconds - first.seconds)
+
+
+def require_time(seconds: float) -> None:
+    """Refuse a run whose answers after the warm-up all came at once, so that they have no rate.
+
+    Raises:
+        EndmarkError: no time has passed.
+    """
+    if seconds <= 0:
+        raise EndmarkError("Flink gave all answers after the warm-up at once; give it more records")
 
 
 def main() -> None:

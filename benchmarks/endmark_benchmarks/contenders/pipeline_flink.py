@@ -114,6 +114,7 @@ def written(task: dict[str, Any], pipeline: Pipeline, statements: list[str]) -> 
     files = [str(file) for file in place.glob("part-*")]
     with in_memory() as connection:
         [(rows, first, last)] = connection.execute(_WRITTEN, {"files": files}).fetchall()
+    lookup_flink.require_time(last - first)
     found = result_digests(pipeline, files, figures_of(lambda time: f"epoch_us({time})"))
     return found, rows * 2 / 3 * 1000 / (last - first)
 
