@@ -119,6 +119,7 @@ def test_strategies_are_compared_where_rows_wait(bench: Callable[..., dict[str, 
 RECORDED = ("--records=3000", "--sellers=500", "--rate=500", "--repeats=1")
 
 
+@pytest.mark.timeout(1200)  # seven contenders, of which two may have to be downloaded
 def test_the_whole_pipeline_is_compared_with_all_contenders(bench: Callable[..., dict[str, Any]]) -> None:
     """All gave the same results as far as they give any, or there would be no report. There are more records
     than elsewhere, since Flink answers 3,000 at once, and so has no rate."""
