@@ -125,7 +125,7 @@ bench-nexmark: $(READY) ## Measure Nexmark's queries on frames beside Spark's ow
 	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
 .PHONY: bench-pipeline
-bench-pipeline: $(READY) test-system ## Measure the whole pipeline beside Spark's own operators
+bench-pipeline: $(READY) test-system ## Measure the whole pipeline beside Spark's own operators, Flink, Pathway and DuckDB
 	@mkdir -p var
 	$(BIN)/python -m endmark_benchmarks pipeline --json $(ARGS) > var/pipeline.json
 	mv var/pipeline.json benchmarks/results/

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -136,35 +135,41 @@ def nexmark(
     _show(measure(options, say), as_json=as_json)
 
 
-def _add_auction_bench(module: str, text: str) -> None:
-    """Add a command with the options of the auction.
+@app.command()
+def pipeline(
+    records: Records = 1_500_000,
+    batch_records: BatchRecords = 150_000,
+    sellers: Sellers = 500_000,
+    rate: Rate = 20_000.0,
+    repeats: Repeats = 3,
+    contenders: Contenders = None,
+    recordings: Recordings = Path("var/bench"),
+    as_json: AsJson = False,
+) -> None:
+    """Run the auction from Kafka to Delta tables, beside Spark's own operators, Flink, Pathway and DuckDB."""
+    from endmark_benchmarks.measurements.pipeline import CONTENDERS, PipelineOptions, measure
 
-    Args:
-        module: the module of `measurements` with the function `measure`; it names the command.
-        text: the command's help.
-    """
-
-    @app.command(module.replace("_", "-"), help=text)
-    def run(
-        records: Records = 1_500_000,
-        batch_records: BatchRecords = 150_000,
-        sellers: Sellers = 500_000,
-        rate: Rate = 20_000.0,
-        repeats: Repeats = 3,
-        recordings: Recordings = Path("var/bench"),
-        as_json: AsJson = False,
-    ) -> None:
-        from endmark_benchmarks.measurements.pipeline import PipelineOptions
-
-        options = PipelineOptions(records, batch_records, sellers, rate, repeats, recordings)
-        measure = import_module(f"endmark_benchmarks.measurements.{module}").measure
-        _show(measure(options, say), as_json=as_json)
+    names = tuple(contenders or CONTENDERS)
+    options = PipelineOptions(records, batch_records, sellers, rate, repeats, recordings, names)
+    _show(measure(options, say), as_json=as_json)
 
 
-_add_auction_bench("pipeline", "Run the auction from Kafka to Delta tables, beside Spark's own operators.")
-_add_auction_bench(
-    "lookup_alone", "Look the auction's bids up from Kafka to a Delta table, beside the same in Spark."
-)
+@app.command()
+def lookup_alone(
+    records: Records = 1_500_000,
+    batch_records: BatchRecords = 150_000,
+    sellers: Sellers = 500_000,
+    rate: Rate = 20_000.0,
+    repeats: Repeats = 3,
+    recordings: Recordings = Path("var/bench"),
+    as_json: AsJson = False,
+) -> None:
+    """Look the auction's bids up from Kafka to a Delta table, beside the same in Spark."""
+    from endmark_benchmarks.measurements.lookup_alone import measure
+    from endmark_benchmarks.measurements.pipeline import PipelineOptions
+
+    options = PipelineOptions(records, batch_records, sellers, rate, repeats, recordings)
+    _show(measure(options, say), as_json=as_json)
 
 
 @app.command()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from endmark.errors import EndmarkError
 from endmark_benchmarks.contenders import flink
 from endmark_benchmarks.contenders.lookup_run import Cell
 from endmark_benchmarks.workloads.lookup_input import FIGURES, TABLE
@@ -29,8 +30,15 @@ CACHES = {
 }
 
 
-def relation(url: str, cache: dict[str, str]) -> str:
-    """The statement that makes the table of R, from an URL as SQLAlchemy spells it."""
+def relation(url: str, cache: dict[str, str], table: str = TABLE, columns: str = _RELATION) -> str:
+    """Return the statement that makes the table `relation` of R.
+
+    Args:
+        url: the database's URL as SQLAlchemy spells it.
+        cache: the options of the cache.
+        table: the name of R in the database.
+        columns: its columns in SQL.
+    """
     to = sa.make_url(url)
     options = {
         "connector": "jdbc",
@@ -39,17 +47,31 @@ def relation(url: str, cache: dict[str, str]) -> str:
         "driver": "org.mariadb.jdbc.Driver",
         "username": str(to.username),
         "password": str(to.password),
-        "table-name": TABLE,
+        "table-name": table,
     }
-    said = ", ".join(f"'{name}' = '{value}'" for name, value in (options | cache).items())
-    return f"CREATE TABLE relation ({_RELATION}) WITH ({said})"
+    return f"CREATE TABLE relation ({columns}) WITH ({flink.spelt(options | cache)})"
 
 
 def rate(said: Sequence[Said], warm_up: float) -> float:
-    """Rows a second after a share of all that only warms up, as every row has one answer."""
+    """Return answers a second after a share of all that only warms up.
+
+    Raises:
+        EndmarkError: Flink said all of them at once.
+    """
     last = said[-1]
     first = next(each for each in said if each.given.rows >= warm_up * last.given.rows)
+    require_time(last.seconds - first.seconds)
     return (last.given.rows - first.given.rows) / (last.seconds - first.seconds)
+
+
+def require_time(seconds: float) -> None:
+    """Refuse a run whose answers after the warm-up all came at once, so that they have no rate.
+
+    Raises:
+        EndmarkError: no time has passed.
+    """
+    if seconds <= 0:
+        raise EndmarkError("Flink gave all answers after the warm-up at once; give it more records")
 
 
 def main() -> None:

@@ -104,23 +104,23 @@ def in_process(module: str, task: dict[str, Any]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
-def with_jars(
+def with_parts(
     names: Sequence[str], needing: Collection[str], fetch: Callable[[Say], list[Path]], say: Say
 ) -> tuple[list[str], list[str]]:
-    """Return the contenders that can run, and the jars of those that need any.
+    """Return the contenders that can run, and the paths of the parts of those that need any.
 
-    Contenders whose jars cannot be had are left out, and `say` hears of it.
+    Contenders whose parts cannot be had are left out, and `say` hears of it.
 
     Args:
         names: the contenders.
-        needing: those that need jars.
-        fetch: fetches the jars.
+        needing: those that need parts.
+        fetch: fetches the parts, such as jars.
         say: hears of what is fetched or left out.
     """
     if not (found := [name for name in names if name in needing]):
         return list(names), []
     try:
-        return list(names), [str(jar) for jar in fetch(say)]
+        return list(names), [str(part) for part in fetch(say)]
     except MissingPartError as error:
         say(f"left out {', '.join(found)}: {error}")
         return [name for name in names if name not in needing], []

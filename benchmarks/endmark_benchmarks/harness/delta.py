@@ -1,4 +1,4 @@
-"""The contents of a run's Delta tables, read from outside with DuckDB."""
+"""The contents of a run's tables, read from outside with DuckDB."""
 
 from __future__ import annotations
 
@@ -13,25 +13,44 @@ from endmark_benchmarks.harness.contest import Digest
 from endmark_benchmarks.workloads.lookup_input import in_memory
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from endmark.pipeline import Pipeline
 
 # A group may be there in parts, one for each batch that had results of it.
 _GROUPS = (
     "SELECT item_id, sum(bids)::BIGINT AS bids, max(highest_bid) AS highest_bid FROM {} GROUP BY item_id"
 )
-_DIGEST = """
-SELECT count(*), coalesce(sum(code >> 32), 0), coalesce(sum(code & 4294967295), 0)
-FROM (SELECT hash({columns}) AS code FROM ({rows}))
-"""
+_HALVES = "count(*), coalesce(sum({code} >> 32), 0), coalesce(sum({code} & 4294967295), 0)"
 
 
-def digests(pipeline: Pipeline, warehouse: Path) -> list[Digest]:
-    """Return the digest of a pipeline's results and, if it has groups, of the auction's groups."""
+def digests(pipeline: Pipeline, warehouse: Path, figures: Sequence[str] = ()) -> list[Digest]:
+    """Return the digests of a pipeline's results and, if it has groups, that of the auction's groups.
+
+    Args:
+        pipeline: the pipeline.
+        warehouse: the place of its tables.
+        figures: as for `result_digests`.
+    """
     tables = pipeline.directories
-    found = [_digest(warehouse / tables["results"], "SELECT * FROM {}", list(pipeline.result_columns()))]
+    found = result_digests(pipeline, _files(warehouse / tables["results"]), figures)
     if "groups" in tables:
-        found.append(_digest(warehouse / tables["groups"], _GROUPS, list(pipeline.group_columns())))
+        columns = list(pipeline.group_columns())
+        found.append(_digest(_files(warehouse / tables["groups"]), _GROUPS, _hashed(columns)))
     return found
+
+
+def result_digests(pipeline: Pipeline, files: list[str], figures: Sequence[str] = ()) -> list[Digest]:
+    """Return the digest of results by `figures`, if there are any, and then by hashes of all columns.
+
+    Args:
+        pipeline: the pipeline whose results they are.
+        files: paths of Parquet files.
+        figures: SQL of the count and of two sums over the results, which other engines compute, too.
+    """
+    columns = list(pipeline.result_columns())
+    ways = ([", ".join(figures)] if figures else []) + [_hashed(columns)]
+    return [_digest(files, "SELECT * FROM {}", way) for way in ways]
 
 
 class Commit(NamedTuple):
@@ -51,11 +70,18 @@ def commits(table: Path) -> list[Commit]:
     return found
 
 
-def _digest(table: Path, rows: str, columns: list[str]) -> Digest:
-    files = DeltaTable(str(table)).file_uris()
+def _files(table: Path) -> list[str]:
+    return DeltaTable(str(table)).file_uris()
+
+
+def _hashed(columns: list[str]) -> str:
+    return _HALVES.format(code=f"hash({', '.join(columns)})")
+
+
+def _digest(files: list[str], rows: str, figures: str) -> Digest:
     if not files:
         return Digest(0, 0, 0)
-    statement = _DIGEST.format(columns=", ".join(columns), rows=rows.format("read_parquet($files)"))
+    statement = f"SELECT {figures} FROM ({rows.format('read_parquet($files)')})"  # noqa: S608  # of constants
     with in_memory() as connection:
         [found] = connection.execute(statement, {"files": files}).fetchall()
     return Digest(*map(int, found))

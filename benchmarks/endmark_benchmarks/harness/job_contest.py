@@ -1,7 +1,7 @@
 """A contest of whole jobs: each reads the same topics, filled before, and writes tables of its own.
 
-DuckDB compares the tables afterwards. A rate is that of the batches after the first third, from trigger to
-commit.
+DuckDB compares the tables afterwards. Contenders without tables sum their results up themselves. The rate of
+a job with batches is that of the batches after the first third, from trigger to commit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from endmark_benchmarks.workloads import recorded
 from endmark_benchmarks.workloads.lookup_input import version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from endmark_benchmarks.workloads.measured import Measured
     from endmark_benchmarks.workloads.recorded import Recorded, Servers
@@ -54,14 +54,21 @@ class BatchTime(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """The batches of a run that read any records, and the samples of each if the job is ours."""
+    """A run of a contender.
 
-    batches: list[BatchTime]
+    Args:
+        rate: records a second.
+        samples: those of each batch that read any records, if the job is ours.
+        given: the first digests of what it gave; `None` if it wrote tables.
+    """
+
+    rate: float
     samples: list[Samples] = field(default_factory=list)
+    given: list[Digest] | None = None
 
 
 Contender = Callable[["Servers", Path], Run]
-"""Reads from servers all that is there, and writes tables to `warehouse` in a directory."""
+"""Reads from servers all that is there. It writes tables to `warehouse` in a directory, or gives digests."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,7 @@ class JobContest:
         contenders: the contenders by name, ours first.
         measured: the pipeline whose tables all contenders write.
         repeats: the runs of each contender.
+        figures: SQL of the digest of the results that contenders without tables give.
     """
 
     bench: str
@@ -85,6 +93,7 @@ class JobContest:
     contenders: Mapping[str, Contender]
     measured: Measured
     repeats: int
+    figures: Sequence[str] = ()
 
     def run(self, say: Callable[[str], None]) -> tuple[dict[str, Any], dict[str, list[Samples]]]:
         """Run all contenders in turn.
@@ -105,10 +114,10 @@ class JobContest:
             for repeat, name in interleaved(list(self.contenders), self.repeats):
                 with tempfile.TemporaryDirectory(prefix="endmark-bench-") as work:
                     run = self.contenders[name](servers, Path(work))
-                    found = digests(pipeline, Path(work) / "warehouse")
+                    found = run.given or digests(pipeline, Path(work) / "warehouse", self.figures)
                 expected = expected or found
                 require_same(name, found, expected)
-                rates[name].append(rate(run.batches))
+                rates[name].append(run.rate)
                 samples[name] += steady(run.samples)
                 say(f"{repeat + 1}: {name}: {rates[name][-1]:,.0f} records/s, {found[0][0]:,} results")
         report["options"]["results"] = expected[0][0]
@@ -140,7 +149,7 @@ def ours(measured: Measured, batch_records: int) -> Contender:
         )
         process.wait_done(DEADLINE_SECONDS)
         samples = samples_of(job)
-        return Run([BatchTime.of(each) for each in samples], samples)
+        return Run(rate(BatchTime.of(each) for each in samples), samples)
 
     return run
 
@@ -168,7 +177,32 @@ def in_spark(module: str, name: str, measured: Measured, batch_records: int, jar
             "jars": jars,
         }
         [found] = in_process(module, task)
-        return Run([BatchTime(**each) for each in found["batches"]])
+        return Run(rate(BatchTime(**each) for each in found["batches"]))
+
+    return run
+
+
+def in_own_process(module: str, name: str, measured: Measured, parts: dict[str, Any]) -> Contender:
+    """Return a contender that writes no tables of the pipeline, and gives its rate and digests instead.
+
+    Args:
+        module: the module that runs it.
+        name: the name of the contender.
+        measured: the pipeline whose results it gives.
+        parts: what its task has beside, as values for JSON.
+    """
+
+    def run(servers: Servers, directory: Path) -> Run:
+        ends = recorded.ends(servers.bootstrap, measured.load(servers.relation_url))
+        task = {
+            "contender": name,
+            "servers": asdict(servers),
+            "measured": measured.to_json(),
+            "directory": str(directory),
+            "records": sum(ends.values()),
+        }
+        [found] = in_process(module, task | parts)
+        return Run(found["rate"], given=[Digest(*each) for each in found["given"]])
 
     return run
 
@@ -213,13 +247,18 @@ def split(records: dict[str, int], batch: int) -> dict[str, int]:
 
 
 def require_same(name: str, found: list[Digest], expected: list[Digest]) -> None:
-    """Refuse tables that differ from those of the first run.
+    """Refuse results or groups that differ from those of the first run.
+
+    Args:
+        name: the name of the contender.
+        found: its digests; one that gives less than the first run has fewer.
+        expected: those of the first run.
 
     Raises:
-        DisagreementError: they differ.
+        DisagreementError: they differ, or there are none.
     """
-    if found != expected:
+    if not found or found != expected[: len(found)]:
         raise DisagreementError(
-            f"{name} gave tables of digests {found}, but the first run gave {expected}; "
+            f"{name} gave results and groups of digests {found}, but the first run gave {expected}; "
             "there is nothing to compare"
         )

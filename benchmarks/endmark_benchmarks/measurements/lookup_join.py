@@ -27,7 +27,7 @@ from endmark_benchmarks.harness.contest import (
     in_process,
     interleaved,
     require_known,
-    with_jars,
+    with_parts,
 )
 from endmark_benchmarks.harness.origin import origin
 from endmark_benchmarks.workloads import lookup_input
@@ -152,8 +152,8 @@ def measure(options: LookupJoinOptions, say: Callable[[str], None]) -> dict[str,
     chosen = [name for name in CONTENDERS if name in (OURS, *options.contenders)]
     by_jdbc = [name for name in chosen if CONTENDERS[name].jdbc]
     of_flink = [name for name in chosen if CONTENDERS[name].module == _FLINK]
-    chosen, more_jars = with_jars(chosen, by_jdbc, jdbc_jars, say)
-    contenders, jars_of_flink = with_jars(chosen, of_flink, flink_jars, say)
+    chosen, more_jars = with_parts(chosen, by_jdbc, jdbc_jars, say)
+    contenders, jars_of_flink = with_parts(chosen, of_flink, flink_jars, say)
     sizes = options.sizes
     recorded = Recorded(options.directory / f"lookups-{sizes.stream}-{sizes.file}-{sizes.relation}")
     if not recorded.whole:

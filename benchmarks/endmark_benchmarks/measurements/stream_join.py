@@ -1,4 +1,4 @@
-"""`python -m endmark_benchmarks stream-join`: the stream join beside Spark's own and Flink's.
+"""`python -m endmark_benchmarks stream-join`: the stream join beside Spark's own, Flink's and Pathway's.
 
 Two streams with drifting keys, a window of ten seconds, all columns of both sides out. A rate is that of the
 input after the first third: in Spark of whole batches, from trigger to commit.
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from endmark.spark.class_archive import local_jars
 from endmark_benchmarks.contenders.jars import flink_jars
+from endmark_benchmarks.contenders.pathway_python import pathway_python
+from endmark_benchmarks.contenders.pipeline_pathway import PATHWAY
 from endmark_benchmarks.harness.contest import (
     DisagreementError,
     Rates,
@@ -20,7 +22,7 @@ from endmark_benchmarks.harness.contest import (
     in_process,
     interleaved,
     require_known,
-    with_jars,
+    with_parts,
 )
 from endmark_benchmarks.harness.origin import origin
 from endmark_benchmarks.workloads import stream_input
@@ -37,6 +39,7 @@ CONTENDERS = {
     "spark-heap": _SPARK,
     "flink-heap": _FLINK,
     "flink-rocksdb": _FLINK,
+    PATHWAY: "endmark_benchmarks.contenders.stream_pathway",
     "duckdb": "endmark_benchmarks.contenders.stream_duckdb",
 }
 
@@ -74,13 +77,15 @@ def measure(options: StreamJoinOptions, say: Callable[[str], None]) -> dict[str,
     jars = [str(jar) for jar in local_jars(say)]
     chosen = [name for name in CONTENDERS if name in (OURS, *options.contenders)]
     of_flink = [name for name, module in CONTENDERS.items() if module == _FLINK]
-    contenders, more_jars = with_jars(chosen, of_flink, flink_jars, say)
+    contenders, more_jars = with_parts(chosen, of_flink, flink_jars, say)
+    contenders, python = with_parts(contenders, [PATHWAY], pathway_python, say)
     task = {
         "directory": str(stream_input.recorded(options.directory, options.files, options.rows, say)),
         "files": options.files,
         "rows": options.rows,
         "jars": jars,
         "flink_jars": more_jars,
+        "python": python,
     }
     sizes = options.files_per_batch
     turns = [(name, size) for size in sizes for name in contenders if _differs(name, size, options)]

@@ -6,6 +6,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from endmark_benchmarks.measurements.latency import PERCENTILES
+from endmark_benchmarks.measurements.pipeline import CONTENDERS
 from endmark_benchmarks.measurements.recovery import medians
 from endmark_benchmarks.page.chart import stacked
 from endmark_benchmarks.page.rates import rate_bars, rate_table
@@ -25,6 +26,13 @@ def _pipeline_tables(report: Report) -> list[Table]:
         _shares("Where a batch of endmark spends its time", "percent of it", shares["wall"]),
         _shares("Where endmark's Python uses the cores", "percent of all cores", shares["python"]),
     ]
+
+
+def _auction_tables(report: Report) -> list[Table]:
+    """Return the tables of the whole pipeline, with what each contender does not give."""
+    (title, headings, rows), *shares = _pipeline_tables(report)
+    with_lacks = [[*row, CONTENDERS[row[0]]] for row in rows]
+    return [Table(title, (*headings, "does not give"), with_lacks), *shares]
 
 
 def _shares(title: str, of: str, shares: Mapping[str, float]) -> Table:
@@ -158,7 +166,7 @@ def _profile_pictures(report: Report) -> list[str]:
 
 
 TABLES: dict[str, Callable[[Report], list[Table]]] = {
-    "pipeline": _pipeline_tables,
+    "pipeline": _auction_tables,
     "three-streams": _pipeline_tables,
     "lookup-alone": _pipeline_tables,
     "further-stage": _stage_tables,

@@ -75,6 +75,25 @@ def running(recorded: Recorded, say: Callable[[str], None]) -> Iterator[Servers]
         yield Servers(broker.bootstrap, database.url)
 
 
+def texts(recorded: Recorded, say: Callable[[str], None]) -> Path:
+    """Return the directory of a recording's values, a file of lines for each topic; it is made if missing."""
+    place = recorded.directory.with_name(f"{recorded.directory.name}-texts")
+    if not place.exists():
+        say(f"writing the values of {recorded.directory} as lines of text")
+        part = place.with_name(f"{place.name}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        with ExitStack() as files:
+            topics = {
+                topic: files.enter_context((part / f"{topic}.json").open("wb"))
+                for topic in recorded.partitions
+            }
+            for message in recorded.messages():
+                topics[message.topic].write(message.value + b"\n")
+        part.rename(place)
+    return place
+
+
 def ends(bootstrap: str, pipeline: Pipeline) -> dict[str, int]:
     """Return the number of records in the topic of each of a pipeline's streams, by stream."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap)

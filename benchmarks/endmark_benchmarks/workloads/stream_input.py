@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import csv
 
 from endmark_benchmarks.harness.digest import code, figures
 
@@ -93,3 +95,26 @@ def record(directory: Path, files: int, rows: int, keys: int = KEYS) -> None:
 def _half_files(directory: Path) -> list[pq.ParquetWriter]:
     directory.mkdir()
     return [pq.ParquetWriter(directory / f"{number}.parquet", _HALVES) for number in range(2)]
+
+
+def texts(directory: Path, stream: str) -> Path:
+    """Return the directory of a recorded stream's rows as CSV, which is made if it is not there.
+
+    Times are microseconds.
+
+    Args:
+        directory: the directory of the streams.
+        stream: the name of the stream.
+    """
+    place = directory / f"{stream}-texts"
+    if not place.exists():
+        part = place.with_name(f"{place.name}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir()
+        for file in sorted((directory / stream).iterdir()):
+            table = pq.read_table(file)
+            times = pc.cast(table["ts"], pa.int64())
+            rows = table.set_column(1, "us", times)
+            csv.write_csv(rows, part / f"{file.stem}.csv")
+        part.rename(place)
+    return place

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from endmark.errors import ConfigError
+from endmark.errors import ConfigError, EndmarkError
 from endmark_benchmarks.contenders import flink, lookup_flink, stream_flink
 from endmark_benchmarks.contenders.flink import Said
 from endmark_benchmarks.harness.contest import Digest, in_process
@@ -107,6 +107,11 @@ def test_the_clock_of_a_lookup_starts_after_as_many_rows_as_a_first_batch() -> N
     told = said((1, 0, 10), (2, 0, 30), (3, 0, 40), (7, 0, 100))
 
     assert lookup_flink.rate(told, warm_up=0.2) == (100 - 30) / (7 - 2)
+
+
+def test_answers_that_all_come_at_once_have_no_rate() -> None:
+    with pytest.raises(EndmarkError, match="give it more records"):
+        lookup_flink.rate(said((1, 0, 100)), warm_up=0.2)
 
 
 def test_flink_finds_the_relation_where_endmark_does() -> None:

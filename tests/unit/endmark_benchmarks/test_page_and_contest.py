@@ -17,7 +17,7 @@ import pytest
 
 from endmark.errors import ConfigError, EndmarkError, MissingPartError
 from endmark_benchmarks.harness import origin
-from endmark_benchmarks.harness.contest import Digest, Rates, compared, in_process, interleaved, with_jars
+from endmark_benchmarks.harness.contest import Digest, Rates, compared, in_process, interleaved, with_parts
 from endmark_benchmarks.measurements.lookup_join import CONTENDERS, LookupJoinOptions
 from endmark_benchmarks.page.chart import bars
 from endmark_benchmarks.page.summary import summary_table
@@ -186,10 +186,10 @@ def test_contenders_without_their_jars_are_left_out() -> None:
 
     said: list[str] = []
 
-    assert with_jars(["ours", "a", "b"], ["a", "b", "c"], missing, said.append) == (["ours"], [])
+    assert with_parts(["ours", "a", "b"], ["a", "b", "c"], missing, said.append) == (["ours"], [])
     assert said == ["left out a, b: no network"]
-    assert with_jars(["ours"], ["a"], missing, said.append) == (["ours"], [])
-    assert with_jars(["ours", "a"], ["a"], lambda _: [Path("x.jar")], print) == (["ours", "a"], ["x.jar"])
+    assert with_parts(["ours"], ["a"], missing, said.append) == (["ours"], [])
+    assert with_parts(["ours", "a"], ["a"], lambda _: [Path("x.jar")], print) == (["ours", "a"], ["x.jar"])
     assert len(said) == 1
 
 

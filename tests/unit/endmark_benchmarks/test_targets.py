@@ -68,12 +68,15 @@ def test_one_operator_is_held_against_a_chain() -> None:
 
 
 def test_whole_jobs_have_targets() -> None:
-    pipeline = {"cells": [cell("records", {"endmark": 1, "spark": 5.5})]}
+    ratios = {"endmark": 1, "spark": 9.5, "flink-counting": 1.5, "flink-files": 2.4, "duckdb": 0.1}
+    pipeline = {"cells": [cell("records", ratios)]}
     runs = {"start": [{"a": 1, "b": 5}, {"a": 2, "b": 7}], "kill -9": [{"a": 10, "b": 11}]}
 
     assert said("pipeline", pipeline) == [
         ["at least 100 thousand records/s", "50.00 thousand records/s", "**no**"],
-        ["at least 5 times", "5.50 times", "yes"],
+        ["at least 10 times", "9.50 times", "**no**"],
+        ["at least 1.5 times", "1.50 times", "yes"],
+        ["at least 2.5 times", "2.40 times", "**no**"],
     ]
     assert said("recovery", {"runs": runs}) == [
         ["at most 8 s", "7.50 s", "yes"],
