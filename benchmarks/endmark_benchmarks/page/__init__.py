@@ -1,1 +1,1 @@
-"""Tables and pictures of docs/bench.md, from the files of `benchmarks/results`."""
+"""Tables and pictures of docs/bench.md and docs/bench, from the files of `benchmarks/results`."""

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 Report = dict[str, Any]
 _HEADINGS = ("measured", "endmark", "beside", "endmark / this")
 _CONTESTS = {
-    "stream-join": ("[stream join](#stream-join)", "rows/s"),
-    "lookup-join": ("[lookup](#lookup-join), database on the same machine", "rows/s"),
-    "lookup-join-far": ("[lookup](#lookup-join), database 2 ms away", "rows/s"),
-    "pipeline": ("[whole pipeline](#the-whole-pipeline)", "records/s"),
-    "three-streams": ("[three streams on one key](#three-streams-on-one-key)", "records/s"),
-    "lookup-alone": ("[lookup alone, Kafka to Delta](#a-lookup-alone)", "records/s"),
+    "stream-join": ("[stream join](bench/stream-join.md#stream-join)", "rows/s"),
+    "lookup-join": ("[lookup](bench/lookup.md#lookup-join), database on the same machine", "rows/s"),
+    "lookup-join-far": ("[lookup](bench/lookup.md#lookup-join), database 2 ms away", "rows/s"),
+    "pipeline": ("[whole pipeline](bench/pipeline.md#the-whole-pipeline)", "records/s"),
+    "three-streams": ("[three streams on one key](bench/pipeline.md#three-streams-on-one-key)", "records/s"),
+    "lookup-alone": ("[lookup alone, Kafka to Delta](bench/pipeline.md#a-lookup-alone)", "records/s"),
 }
 
 
@@ -33,7 +33,9 @@ def summary_table(reports: Mapping[str, Report]) -> Table:
     for section, (name, unit) in _CONTESTS.items():
         rows += _contest(name, unit, _cells(reports, section))
     for cell in _cells(reports, "nexmark"):
-        rows += _contest(f"[Nexmark](#nexmark), {cell['title'].split(',')[0]}", "rows/s", [cell])
+        rows += _contest(
+            f"[Nexmark](bench/nexmark.md#nexmark), {cell['title'].split(',')[0]}", "rows/s", [cell]
+        )
     for section, found in _OTHERS.items():
         if section in reports:
             rows += found(reports[section])
@@ -61,7 +63,7 @@ def _contest(name: str, unit: str, cells: list[Report]) -> list[list[str]]:
 
 def _latency(report: Report) -> Iterator[list[str]]:
     for load in report["loads"]:
-        name = f"[latency](#latency) at {load['share']:g} % of the highest rate"
+        name = f"[latency](bench/pipeline.md#latency) at {load['share']:g} % of the highest rate"
         seconds = load["seconds"]
         yield [name, f"p50 {seconds['p50']:.2f} s, p99 {seconds['p99']:.2f} s", "", ""]
 
@@ -69,7 +71,12 @@ def _latency(report: Report) -> Iterator[list[str]]:
 def _recovery(report: Report) -> Iterator[list[str]]:
     for name, runs in report["runs"].items():
         seconds = median(sum(run.values()) for run in runs)
-        yield [f"[first output](#start-and-recovery) after {name}", f"{seconds:.2f} s", "", ""]
+        yield [
+            f"[first output](bench/pipeline.md#start-and-recovery) after {name}",
+            f"{seconds:.2f} s",
+            "",
+            "",
+        ]
 
 
 _OTHERS: dict[str, Callable[[Report], Iterator[list[str]]]] = {"latency": _latency, "recovery": _recovery}

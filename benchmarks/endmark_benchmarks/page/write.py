@@ -1,4 +1,4 @@
-"""The writer of pages: it makes tables of a report, and docs/bench.md with its pictures."""
+"""The writer of pages: tables of a report, docs/bench.md, and the pages and pictures in docs/bench."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _section(report: Report, section: str) -> str:
         if number == 1 and report["bench"] == "lookup-map":
             said.append("<details><summary>Rates of all strategies</summary>")
         said.append(f"**{table.title}**")
-        said += [f"![{table.title}](bench/{picture})"] if picture else []
+        said += [f"![{table.title}]({picture})"] if picture else []
         said.append(table.markdown())
     if report["bench"] == "lookup-map":
         said.append("</details>")
@@ -124,7 +124,7 @@ def _origin(report: Report, section: str) -> str:
         f"{name.replace('_', ' ')} {_spelt(value)}" for name, value in report["options"].items()
     )
     return (
-        f"From [{file}](../benchmarks/results/{file}): commit {report['commit']}, {report['date']}; "
+        f"From [{file}](../../benchmarks/results/{file}): commit {report['commit']}, {report['date']}; "
         f"{_hardware(report)}, load {report['machine']['load']} before{options and '; '}{options}."
     )
 
@@ -137,15 +137,19 @@ def _spelt(value: Any) -> str:
     return f"{value:,g}" if isinstance(value, float) else f"{value:,}"
 
 
-def main(results: Path, page: Path) -> None:
-    """Write the page, and its pictures into a directory of the page's name."""
+def main(results: Path, front: Path) -> None:
+    """Write the pages, and pictures beside those that lie below the front page."""
     reports = read(results)
-    page.write_text(render(page.read_text(), reports, of_operators(page)))
-    directory = page.with_suffix("")
-    directory.mkdir(exist_ok=True)
+    for page in pages(front):
+        page.write_text(render(page.read_text(), reports, of_operators(front)))
     for section, report in reports.items():
         for name, picture in pictures(report, section).items():
-            (directory / name).write_text(picture)
+            (front.with_suffix("") / name).write_text(picture)
+
+
+def pages(front: Path) -> list[Path]:
+    """Return the front page, and the pages in the directory of its name, which have the reports' sections."""
+    return [front, *sorted(front.with_suffix("").glob("*.md"))]
 
 
 def of_operators(page: Path) -> Report:

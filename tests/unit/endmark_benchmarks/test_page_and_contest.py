@@ -21,7 +21,7 @@ from endmark_benchmarks.harness.contest import Digest, Rates, compared, in_proce
 from endmark_benchmarks.measurements.lookup_join import CONTENDERS, LookupJoinOptions
 from endmark_benchmarks.page.chart import bars
 from endmark_benchmarks.page.summary import summary_table
-from endmark_benchmarks.page.write import _machines, of_operators, pictures, read, render, tables
+from endmark_benchmarks.page.write import _machines, of_operators, pages, pictures, read, render, tables
 from endmark_benchmarks.workloads.faraway import Faraway
 from endmark_benchmarks.workloads.lookup_input import Sizes
 
@@ -218,11 +218,11 @@ def test_a_cell_is_shown_as_a_table_beneath_its_picture() -> None:
     said = render("<!-- begin lookup-join -->\nold\n<!-- end -->\n", {"lookup-join": report})
 
     origin_line = (
-        "From [lookup_join.json](../benchmarks/results/lookup_join.json): commit c0ffee, 2026-01-31; "
+        "From [lookup_join.json](../../benchmarks/results/lookup_join.json): commit c0ffee, 2026-01-31; "
         "abacus, 2 cores, 1 GB, load 0.5 before; rows 20,000, delays 0 and 2, driver pymysql.\n<!-- end -->"
     )
     assert origin_line in said
-    assert "**zipf keys**\n\n![zipf keys](bench/lookup-join-1.svg)\n\n| contender |" in said
+    assert "**zipf keys**\n\n![zipf keys](lookup-join-1.svg)\n\n| contender |" in said
     assert (
         "| endmark-auto | 10,000 | 9,000 | 11,000 | 1.00 |\n| memory | 40,000 | 40,000 | 40,000 | 0.25 |"
         in said
@@ -253,10 +253,20 @@ def test_the_summary_has_the_range_of_each_contender() -> None:
     found = summary_table({"stream-join": {"cells": cells}, "latency": latency, "recovery": recovery})
 
     assert found.rows == [
-        ["[stream join](#stream-join)", "1,000 to 3,000 rows/s", "Spark, state on the heap", "2.00 to 5.00"],
+        [
+            "[stream join](bench/stream-join.md#stream-join)",
+            "1,000 to 3,000 rows/s",
+            "Spark, state on the heap",
+            "2.00 to 5.00",
+        ],
         ["", "", "DuckDB, all at once", "0.25"],
-        ["[latency](#latency) at 50 % of the highest rate", "p50 1.00 s, p99 2.00 s", "", ""],
-        ["[first output](#start-and-recovery) after start", "3.00 s", "", ""],
+        [
+            "[latency](bench/pipeline.md#latency) at 50 % of the highest rate",
+            "p50 1.00 s, p99 2.00 s",
+            "",
+            "",
+        ],
+        ["[first output](bench/pipeline.md#start-and-recovery) after start", "3.00 s", "", ""],
     ]
 
 
@@ -348,11 +358,12 @@ def test_what_has_no_result_says_so() -> None:
     assert render(page, {}) == "<!-- begin stream-join -->\nNo result is kept.\n<!-- end -->\n"
 
 
-def test_the_page_is_written_from_the_results() -> None:
+def test_the_pages_are_written_from_the_results() -> None:
     found = read(RESULTS)
     assert found.keys() >= {"stream-join", "lookup-join", "pipeline", "latency", "recovery"}
-    text = PAGE.read_text()
-    assert render(text, found, of_operators(PAGE)) == text, "run make docs"
+    texts = [page.read_text() for page in pages(PAGE)]
+    assert [render(text, found, of_operators(PAGE)) for text in texts] == texts, "run make docs"
+    text = "\n".join(texts)
     for section, each in found.items():
         assert f"<!-- begin {section} -->" in text
         assert all(cell in text for table in tables(each) for row in table.rows for cell in row)
