@@ -1,5 +1,7 @@
 #!/bin/sh
 # Runs the driver's own Python with the driver's own path. Spark puts an archive of its sources before that path, so
 # every Python that Spark started compiled them, for 0.6 s. A plan waits for several such processes, one by one.
+# A terminal's Ctrl-C reaches these processes, too. They end with their JVM, and would print a traceback each before.
+trap '' INT
 export PYTHONPATH="$ENDMARK_WORKER_PATH"
 exec "$ENDMARK_WORKER_PYTHON" "$@"
