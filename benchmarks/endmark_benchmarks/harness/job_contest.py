@@ -167,16 +167,8 @@ def in_spark(module: str, name: str, measured: Measured, batch_records: int, jar
 
     def run(servers: Servers, directory: Path) -> Run:
         ends = recorded.ends(servers.bootstrap, measured.load(servers.relation_url))
-        task = {
-            "contender": name,
-            "servers": asdict(servers),
-            "measured": measured.to_json(),
-            "directory": str(directory),
-            "at_once": split(ends, batch_records),
-            "driver_memory": DRIVER_MEMORY,
-            "jars": jars,
-        }
-        [found] = in_process(module, task)
+        own = {"at_once": split(ends, batch_records), "driver_memory": DRIVER_MEMORY, "jars": jars}
+        [found] = in_process(module, _task(name, servers, measured, directory) | own)
         return Run(rate(BatchTime(**each) for each in found["batches"]))
 
     return run
@@ -194,17 +186,21 @@ def in_own_process(module: str, name: str, measured: Measured, parts: dict[str, 
 
     def run(servers: Servers, directory: Path) -> Run:
         ends = recorded.ends(servers.bootstrap, measured.load(servers.relation_url))
-        task = {
-            "contender": name,
-            "servers": asdict(servers),
-            "measured": measured.to_json(),
-            "directory": str(directory),
-            "records": sum(ends.values()),
-        }
+        task = _task(name, servers, measured, directory) | {"records": sum(ends.values())}
         [found] = in_process(module, task | parts)
         return Run(found["rate"], given=[Digest(*each) for each in found["given"]])
 
     return run
+
+
+def _task(name: str, servers: Servers, measured: Measured, directory: Path) -> dict[str, Any]:
+    """Return what every contender in a process of its own is told, as values for JSON."""
+    return {
+        "contender": name,
+        "servers": asdict(servers),
+        "measured": measured.to_json(),
+        "directory": str(directory),
+    }
 
 
 def require_batches(records: int, batch_records: int) -> None:

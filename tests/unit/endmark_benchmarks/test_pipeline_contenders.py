@@ -97,7 +97,7 @@ def test_duckdb_gives_the_results_of_a_plain_loop(auction: tuple[Path, str]) -> 
 
 
 def test_files_have_both_digests(tmp_path: Path, auction: tuple[Path, str]) -> None:
-    """Of results in plain files: that by sums, and that by hashes, which a place in Kafka changes alone."""
+    """Plain files have two digests. A place in Kafka changes only the one by hashes, not that by sums."""
     pipeline = MEASURED.load(auction[1])
     values = {
         "long": pa.array([7]),
