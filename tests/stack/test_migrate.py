@@ -18,7 +18,7 @@ from endmark.embedded.broker import Broker
 from endmark_feed.producer import create_topics
 
 PAGE = Path(__file__).parents[2] / "docs" / "knobs.md"
-TOPIC = "shop-payments"
+TOPIC = "shop-paid"
 SHOP = f"""
 name: shop
 streams:
