@@ -17,7 +17,7 @@ from endmark_feed.relation import seed_relation
 from endmark_feed.workload import messages
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
 
 __all__ = ["FeedOptions", "FeedProgress", "run_feed", "seed_relation"]
 

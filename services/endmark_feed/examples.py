@@ -13,7 +13,7 @@ from endmark_feed.producer import create_topics
 from endmark_feed.publish import Pace, Published, publish
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
 
 
 @dataclass(frozen=True)

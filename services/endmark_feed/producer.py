@@ -11,12 +11,12 @@ from kafka.admin import OffsetSpec
 
 from endmark.client.delivery import DEADLINE_SECONDS, Delivery, broker_needed
 from endmark.errors import ConfigError
-from endmark.kafka_cluster import python_client
-from endmark.kafka_refusals import refusals_named
+from endmark.kafka.cluster import python_client
+from endmark.kafka.refusals import refusals_named
 from endmark_feed.message import Kind, Message
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
 
 NAP_SECONDS = 0.010  # records due within one nap go out together
 CHUNK = 500

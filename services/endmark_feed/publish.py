@@ -12,7 +12,7 @@ from endmark_feed.message import Kind, Message
 from endmark_feed.producer import create_topics, send, when_due
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
 
 Pace = Literal["real", "fast"]
 PROGRESS_SECONDS = 1.0

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Self
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from endmark.kafka_cluster import python_client
+from endmark.kafka.cluster import python_client
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
 
 ASK_SECONDS = 5.0  # Prometheus asks equally often
 FRESH_SECONDS = 15.0  # an older answer is not used, since the broker has left two later questions unanswered

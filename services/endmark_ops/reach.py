@@ -9,7 +9,7 @@ from endmark.storage import Location, location
 from endmark_ops.access import Token
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from endmark.wire.control import Question
 from endmark_ops.lag import Ends, lag
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
 
 T = TypeVar("T")
 

@@ -16,10 +16,12 @@ from endmark.control.database import OpsDatabase
 from endmark.driver.topics import make_topic
 from endmark.embedded.broker import Broker
 from endmark.embedded.mariadb import MariaDb
+from endmark.engine.streams import ddl
 from endmark.errors import MissingPartError
+from endmark.kafka.ranges import RECORDS
 from endmark.metrics import parse
 from endmark.pipelines import AUCTION
-from endmark.spark.plan import KafkaSource, kafka_records
+from endmark.spark.kafka_source import KafkaSource
 from endmark_feed.auction_feed import FeedOptions
 from endmark_feed.producer import create_topics
 from support.auction_records import bid, item, over, send
@@ -88,6 +90,7 @@ def test_parked_rows_are_asked_for_again(tmp_path: Path) -> None:
         asked = ("item_id=2", *reach, "--wait=120", "--json")
         relation = {"ENDMARK_RELATION_URL": database.url}
         said = endmark("why", str(warehouse.pipeline), *asked, **relation)
+        print(said)
         (answer,) = json.loads(said.stdout)["answers"]
         streams = {each["stream"]: each for each in answer["streams"]}
         assert not answer["final"]
@@ -157,8 +160,8 @@ def test_a_checkpoint_without_the_control_topic_goes_on(
         read.extend((row.topic, bytes(row.value)) for row in records.collect())
 
     def run(*topics: str) -> None:
-        source = KafkaSource(broker.bootstrap, dict.fromkeys(topics, 1), 100)
-        writer = kafka_records(spark, source).writeStream.foreachBatch(collect)
+        records = KafkaSource(broker.bootstrap, topics, 100).stream(spark, iter, ddl(RECORDS))
+        writer = records.writeStream.foreachBatch(collect)
         query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
         query.awaitTermination()
 

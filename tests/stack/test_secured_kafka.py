@@ -22,7 +22,7 @@ from endmark.control.pulse import send
 from endmark.driver.topics import partition_counts
 from endmark.embedded.process import ManagedProcess
 from endmark.errors import ConfigError
-from endmark.kafka_cluster import KafkaCluster, Login, Tls, python_client
+from endmark.kafka.cluster import KafkaCluster, Login, Tls, python_client
 from endmark.punctuation.pattern import Equals
 from endmark.wire.control import Turn
 from support.ops_tokens import WRITER

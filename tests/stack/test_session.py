@@ -24,27 +24,26 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from endmark.spark.plan import bucket_labels
-from endmark.spark.session import java_launched
+from endmark.spark.session_start import session_starting
 
 # Prints the heap in MB, and how many JVMs this program has started.
-LAUNCHED = """
+EARLY = """
 import json, os, subprocess, sys
 from pathlib import Path
-from endmark.spark.session import java_launched, start_session
+from endmark.spark.session_start import session_starting
 
 jars = [Path(jar) for jar in sys.argv[1:]]
-where = {"master": "local[2]", "driver_memory": "700m"}
-with java_launched(jars, **where):
-    java = start_session("launched", jars, **where, shuffle_partitions=2).sparkContext._jvm.java.lang
+with session_starting("early", jars, master="local[2]", buckets=2, driver_memory="700m") as session:
+    java = session().sparkContext._jvm.java.lang
 java.Class.forName("org.apache.spark.sql.kafka010.KafkaSourceProvider")
 count = subprocess.run(["pgrep", "--count", "--parent", str(os.getpid()), "java"], capture_output=True)
 print(json.dumps([java.Runtime.getRuntime().maxMemory() / 2**20, int(count.stdout)]))
 """
 
 
-def test_a_session_is_in_the_java_that_was_launched_for_it(jars: list[Path]) -> None:
-    """With the heap and the jars that it asks for, and in no second one."""
-    command = [sys.executable, "-c", LAUNCHED, *map(str, jars)]
+def test_an_early_session_has_one_java(jars: list[Path]) -> None:
+    """It has the heap and the jars that the session asks for."""
+    command = [sys.executable, "-c", EARLY, *map(str, jars)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     heap, javas = json.loads(ended.stdout.splitlines()[-1])
 
@@ -60,7 +59,8 @@ def test_a_jvm_that_is_lost_at_its_start_is_told_once(monkeypatch: pytest.Monkey
     monkeypatch.setattr(threading, "excepthook", uncaught)
     monkeypatch.setattr(SparkContext, "_ensure_initialized", lost)
 
-    with suppress(KeyboardInterrupt), java_launched([], master="local[1]", driver_memory="700m"):
+    early = session_starting("lost", [], master="local[1]", buckets=1, driver_memory="700m")
+    with suppress(KeyboardInterrupt), early:
         raise KeyboardInterrupt
 
     assert (lost.call_count, uncaught.call_count) == (1, 0)

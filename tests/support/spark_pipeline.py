@@ -6,8 +6,10 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +25,9 @@ from endmark.spark import plan
 from endmark.spark.tables import targets
 from endmark.state import codec
 from support.bucket_tasks import Located, Tables, announced_together, kafka_batch, number_running, total
+
+if TYPE_CHECKING:
+    from endmark.spark.kafka_source import Through
 
 _DDL = "topic string, partition int, offset long, value binary, timestamp timestamp"
 _GONE = "the sink is gone"
@@ -128,7 +133,7 @@ class SparkPipeline:
         reader = self._spark.readStream.schema(_DDL).option(
             "maxFilesPerTrigger", sum(self._partitions.values())
         )
-        records = reader.parquet(str(self._directory / "records"))
+        records = _Files(reader.parquet(str(self._directory / "records")))
         frame = plan.build(
             self._spark,
             self._pipeline,
@@ -144,6 +149,16 @@ class SparkPipeline:
             .trigger(availableNow=True)
             .start()
         )
+
+
+@dataclass(frozen=True)
+class _Files:
+    """A source of records that are in files."""
+
+    records: DataFrame
+
+    def stream(self, spark: SparkSession, through: Through, columns: str) -> DataFrame:
+        return self.records.mapInArrow(through, columns)
 
 
 def _as_set(tables: Tables) -> dict[str, Counter[str]]:

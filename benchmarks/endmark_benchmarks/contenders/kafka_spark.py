@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Self
 from pyspark.sql import functions as F  # noqa: N812
 
 from endmark.engine.streams import arrow_schema, ddl
-from endmark.spark.plan import PROMPT
 from endmark_benchmarks.contenders import query
 from endmark_benchmarks.contenders.query import progress_of
 from endmark_benchmarks.workloads.measured import Measured
@@ -83,6 +82,12 @@ def run(
         spark.stop()
 
 
+# At a topic's end a fetch waits for half a second by default. With a wait of 1 ms, a batch that reads all
+# records of eight partitions takes 0.6 s on two cores instead of 2.8 s. With polls of 50,000 records instead
+# of 500, batches of 150,000 records are read in half the time.
+_PROMPT = {"kafka.fetch.max.wait.ms": "1", "kafka.max.poll.records": "50000"}
+
+
 def rows_of(spark: SparkSession, task: Task, name: str) -> DataFrame:
     """Return the rows of a stream, with their coordinates.
 
@@ -99,7 +104,7 @@ def rows_of(spark: SparkSession, task: Task, name: str) -> DataFrame:
         .option("subscribe", stream.topic)
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", str(task.at_once[name]))
-        .options(**PROMPT)
+        .options(**_PROMPT)
         .load()
     )
     read = F.from_json(F.col("value").cast("string"), ddl(arrow_schema(stream.columns))).alias("row")

@@ -304,7 +304,8 @@ def run(
     from endmark.driver.stop import StopRequest
     from endmark.embedded.jars import spark_jars
     from endmark.spark.class_archive import local_jars
-    from endmark.spark.session import java_launched, submitted
+    from endmark.spark.session import submitted
+    from endmark.spark.session_start import session_starting
 
     spec, say, stop = load(pipeline, assignments=assignments or ()), Output(as_json).say, StopRequest()
     found = local_jars if master.startswith("local") else spark_jars
@@ -312,9 +313,11 @@ def run(
         try:
             jars = [] if submitted() else found(say)
             keep_private()  # after fetching the jars, which other users of this installation may share
-            with java_launched(jars, master=master, driver_memory=driver_memory):
+            with session_starting(
+                f"endmark {spec.name}", jars, master=master, buckets=buckets, driver_memory=driver_memory
+            ) as session:
                 from endmark.driver.options import JobOptions
-                from endmark.spark.job import run_job  # takes a second, while Java takes two
+                from endmark.spark.job import run_job  # takes a second, while the session takes four
 
                 options = JobOptions(
                     bootstrap=kafka_of(spec.kafka, bootstrap),
@@ -329,7 +332,7 @@ def run(
                 if ops_url is None:
                     home_of(spec.name).mkdir(parents=True, exist_ok=True)
                 say(_places(options))
-                run_job(spec, options, jars, say, stop)
+                run_job(spec, options, session, say, stop)
         except (Exception, KeyboardInterrupt) as error:
             if not stop.explains(error):
                 raise

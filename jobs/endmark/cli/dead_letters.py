@@ -31,7 +31,7 @@ from endmark.storage import Location, location
 if TYPE_CHECKING:
     from endmark.control.database import OpsDatabase
     from endmark.control.replayed_letters import Chosen
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
     from endmark.pipeline import Pipeline
 
 app = typer.Typer(help="Records that could not be read, or had no match.", no_args_is_help=True)

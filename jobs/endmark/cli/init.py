@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from endmark.draft.samples import Sample
     from endmark.draft.text import Draft
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
     from endmark.pipeline import Pipeline
     from endmark.wire.rejection import Rejection
 

@@ -18,7 +18,7 @@ from endmark.private import keep_private
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
     from endmark_ops.lag import Ends
     from endmark_ops.models import PipelineOverview, Status
 

@@ -12,7 +12,7 @@ import typer
 from endmark.storage import Location, location
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
     from endmark.pipeline.kafka import Kafka
 
 PipelineFile = Annotated[Path, typer.Argument(help="Pipeline file.")]

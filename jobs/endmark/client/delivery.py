@@ -11,11 +11,11 @@ from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.partitioner.default import murmur2
 
 from endmark.errors import MissingPartError
-from endmark.kafka_cluster import python_client
-from endmark.kafka_refusals import refusals_named
+from endmark.kafka.cluster import python_client
+from endmark.kafka.refusals import refusals_named
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
 
 DEADLINE_SECONDS = 30.0
 _PARTING_SECONDS = 2.0

@@ -18,7 +18,7 @@ from endmark.punctuation.wire_json import encode
 from endmark.types import ColumnType
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
 
 
 class StreamProducer:

@@ -14,8 +14,8 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from endmark.errors import MissingPartError
-from endmark.kafka_cluster import python_client
-from endmark.kafka_refusals import refusals_named
+from endmark.kafka.cluster import python_client
+from endmark.kafka.refusals import refusals_named
 from endmark.metrics import sample
 from endmark.wire.control import PULSE
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from endmark.control.tuning import Tuning
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
     from endmark.metrics import Samples
 
 _PATIENCE_MS = 5_000

@@ -14,7 +14,7 @@ from endmark.errors import EndmarkError
 
 if TYPE_CHECKING:
     from endmark.control.database import OpsDatabase
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
     from endmark.wire.control import Question
 
 _LOOK_SECONDS = 0.2

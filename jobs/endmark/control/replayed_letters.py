@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from endmark.control.database import OpsDatabase
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
     from endmark.storage import Location
 
 _COLUMNS = ("topic", "partition", "offset", "reason", "error", "value")

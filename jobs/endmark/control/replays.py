@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from endmark.control.database import OpsDatabase
     from endmark.control.dead_letters import Coordinates, DeadLetter
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
 
 _CUT_OFF_SECONDS = 60.0  # a replay unfinished after this time was cut off: the broker is given far less
 

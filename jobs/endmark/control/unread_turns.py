@@ -8,13 +8,13 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from endmark.control.autotune import WHO
-from endmark.kafka_cluster import python_client
+from endmark.kafka.cluster import python_client
 from endmark.wire.control import ControlError, Turn, read_control
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
 
 _PATIENCE_MS = 5_000
 

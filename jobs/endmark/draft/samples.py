@@ -12,14 +12,14 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from endmark.errors import ConfigError, MissingPartError
-from endmark.kafka_cluster import python_client
-from endmark.kafka_refusals import refusals_named
+from endmark.kafka.cluster import python_client
+from endmark.kafka.refusals import refusals_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
 
 T = TypeVar("T")
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from endmark.pipeline import Pipeline
     from endmark.storage import Location
 
+_START_OFFSETS = "endmark/start_offsets.json"
+
 
 @contextmanager
 def claimed(checkpoint: Path) -> Iterator[str]:
@@ -204,6 +206,21 @@ def _keep_first_offsets(checkpoint: Path, new: Mapping[tuple[str, str], Mapping[
     for (stream, column), partitions in new.items():
         known[stream] = {**known.get(stream, {}), column: dict(partitions)}
     _keep(checkpoint / "endmark" / "first_offsets.json", json.dumps(known, indent=2, sort_keys=True))
+
+
+def start_offsets(checkpoint: Path) -> dict[str, dict[str, int]]:
+    """Return the offsets at which the first batch began, by topic and partition; empty before a first start.
+
+    A partition of a topic that is not named came later, and was read from its offset 0 on.
+    """
+    file = checkpoint / _START_OFFSETS
+    found: dict[str, dict[str, int]] = json.loads(file.read_text()) if file.exists() else {}
+    return found
+
+
+def keep_start_offsets(checkpoint: Path, offsets: Mapping[str, Mapping[str, int]]) -> None:
+    """Store the offsets at which the first batch begins. If it is repeated, Kafka may hold fewer records."""
+    _keep(checkpoint / _START_OFFSETS, json.dumps(offsets, indent=2, sort_keys=True))
 
 
 def changed(pinned: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:

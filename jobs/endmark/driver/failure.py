@@ -10,7 +10,7 @@ from endmark.driver.planned_batches import unfinished_batch
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
 
 
 def failure_of(failure: str, pipeline: str, spark_checkpoint: Path, bootstrap: ClusterOrAddress) -> str:

@@ -6,7 +6,6 @@ tables anew. The new checkpoint has an app id of its own, so Delta does not take
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from endmark.verify.consume import Log
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
     from endmark.pipeline import Pipeline
     from endmark.storage import Location
     from endmark.verify.consume import Range
@@ -222,7 +221,7 @@ def plan(
     settings = checkpoints.settings(pipeline, buckets or pinned["buckets"])
     columns = column_changes(pinned, settings, checkpoint, warehouse)
     _require_new(pipeline, ranges)
-    began = _first_offsets(checkpoint)
+    began = checkpoints.start_offsets(checkpoint)
     read = {stream.topic for stream in pipeline.streams.values()} | {pipeline.control_topic}
     whole = read if _has_idle(pipeline) else read - {pipeline.control_topic}
     aside = f"before-{app_id[-8:]}"
@@ -252,16 +251,6 @@ def _require_new(pipeline: Pipeline, ranges: Mapping[str, Sequence[Range]]) -> N
                 f"publish.{step}.topic: {published.topic} has records, and a new checkpoint would publish "
                 "all rows again; name a new topic, and let its readers begin there"
             )
-
-
-def _first_offsets(checkpoint: Path) -> dict[str, dict[str, int]]:
-    """Return the offsets at which Spark began, by topic and partition."""
-    file = checkpoint / "spark" / "sources" / "0" / "0"
-    if not file.exists():  # no batch was planned
-        return {}
-    text = file.read_bytes().decode()  # a line with the format's version, then JSON
-    found: dict[str, dict[str, int]] = json.loads(text[text.index("{") :])
-    return found
 
 
 def _replay(topic: str, ranges: Sequence[Range], began: Mapping[str, Mapping[str, int]]) -> TopicReplay:

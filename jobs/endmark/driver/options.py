@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
     from endmark.storage import Location
 
 

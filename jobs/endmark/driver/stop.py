@@ -53,7 +53,7 @@ class StopRequest:
     def wait_quietly(self) -> None:
         """From now on, let a signal only set `event`.
 
-        PySpark has set its own handler for SIGINT, so this sets ours again.
+        A library may have set its own handler, so this sets ours again.
 
         Raises:
             KeyboardInterrupt: a signal has come already.

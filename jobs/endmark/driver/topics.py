@@ -16,13 +16,13 @@ from tenacity import (
 )
 
 from endmark.errors import MissingPartError, PartitionError
-from endmark.kafka_cluster import python_client
-from endmark.kafka_refusals import refusals_named
+from endmark.kafka.cluster import python_client
+from endmark.kafka.refusals import refusals_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
 
 
 def make_topic(bootstrap: ClusterOrAddress, topic: str) -> None:

@@ -15,7 +15,7 @@ from endmark.errors import ConfigError
 from endmark.punctuation import json_text
 from endmark.punctuation.pattern import Equals, OneOf
 from endmark.punctuation.wire_json import encode_patterns
-from endmark.spark.plan import KafkaSource, kafka_records
+from endmark.spark.kafka_source import KafkaSource
 from endmark.types import ColumnType
 from endmark.wire.json_records import JsonParser
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
     from endmark.punctuation.punctuation import Punctuation
     from endmark.wire.json_records import Parsed
 
@@ -159,8 +159,9 @@ def parsed_topic(
         kinds, punctuations, tuple(partitioned_by), partitions[topic], ignoring=extra == "ignore"
     )
     stage.check(topic)
-    records = kafka_records(spark, KafkaSource(bootstrap, partitions, max_records_per_batch))
-    return records.mapInArrow(stage.__call__, ddl(stage.schema))
+    return KafkaSource(bootstrap, (topic,), max_records_per_batch).stream(
+        spark, stage.__call__, ddl(stage.schema)
+    )
 
 
 def _letters(batch: pa.RecordBatch, parsed: Parsed) -> Iterator[str]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
 
 
 class PunctuatedFrame(FrameSteps):
@@ -54,7 +54,7 @@ class PunctuatedFrame(FrameSteps):
         list of values.
 
         Args:
-            spark: the session, with the jars of Spark's Kafka source.
+            spark: the session.
             bootstrap_servers: addresses of brokers, as `host:port`, separated by commas.
             topic: the topic, which must exist.
             columns: types by name, as a pipeline file has them, such as `decimal(18,2)`. A column of a type

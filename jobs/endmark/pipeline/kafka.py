@@ -7,21 +7,24 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, StringConstraints, model_validator
 
-from endmark.kafka_cluster import KafkaCluster, Login
-from endmark.kafka_cluster import Tls as Certificates
+from endmark.kafka.cluster import KafkaCluster, Login
+from endmark.kafka.cluster import Tls as Certificates
 from endmark.pipeline.change_rules import AtRestart
 from endmark.pipeline.fields import Model
 
 _ADDRESS = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}"
 Addresses = Annotated[str, StringConstraints(pattern=rf"^{_ADDRESS}(,{_ADDRESS})*$")]
 
+ClientName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
+
 
 class Tls(Model):
     """The certificates of TLS, each a file of PEM.
 
     `ca` has the authorities that sign the brokers' certificates. Without it, those of the operating system
-    count, and those of Java in Spark. `certificate` and `key` are our own, if the brokers demand some. The
-    key is in PKCS#8, without a password. The host name in a broker's certificate is always verified.
+    count, and those of Java where a job publishes. `certificate` and `key` are our own, if the brokers demand
+    some. The key is in PKCS#8, without a password. The host name in a broker's certificate is always
+    verified.
     """
 
     ca: AtRestart[Path | None] = None
@@ -50,11 +53,15 @@ class Kafka(Model):
     """The Kafka cluster, for all that reads or writes a topic of the pipeline.
 
     `bootstrap` has the addresses of some brokers, separated by commas; `--bootstrap` takes their place.
+    Brokers log, count and limit us by `client_id`. Where brokers let consumers read from the nearest replica
+    (`replica.selector.class`), the tasks of a job read from one in `rack`.
     """
 
     bootstrap: AtRestart[Addresses]
     tls: AtRestart[Tls | None] = None
     sasl: AtRestart[Sasl | None] = None
+    client_id: AtRestart[ClientName | None] = None
+    rack: AtRestart[ClientName | None] = None
 
     @model_validator(mode="after")
     def _check_password(self) -> Self:
@@ -72,4 +79,6 @@ class Kafka(Model):
             bootstrap or self.bootstrap,
             None if tls is None else Certificates(tls.ca, tls.certificate, tls.key),
             None if sasl is None else Login(sasl.mechanism, sasl.user, sasl.password.get_secret_value()),
+            self.client_id,
+            self.rack,
         )

@@ -21,19 +21,17 @@ from endmark.driver.quarantine import Quarantine
 from endmark.driver.topics import make_topic, partition_counts
 from endmark.engine import streams
 from endmark.engine.bucket.lookup_plan import unpaged_lookups
+from endmark.kafka.offsets import TopicEnds
 from endmark.operators.lookup.strategies import require_readable
 from endmark.relation.sql import SqlRelation
 from endmark.spark.listener import BatchListener
 from endmark.spark.publish import output_topics
 from endmark.spark.queries import Queries, StallNotice
-from endmark.spark.session import start_session
 from endmark.spark.sink import JobRun, Sink
 from endmark.spark.tables import prepare, targets
-from endmark.spark.warm_up import warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -48,7 +46,7 @@ _LEAKS_SOCKETS = "4.2.0"  # two more open sockets after each batch of two bucket
 def run_job(
     pipeline: Pipeline,
     options: JobOptions,
-    jars: list[Path],
+    session: Callable[[], SparkSession],
     say: Callable[[str], None],
     stop: StopRequest,
 ) -> None:
@@ -57,7 +55,7 @@ def run_job(
     Args:
         pipeline: the pipeline.
         options: where the job reads and writes, and the resources that it may take.
-        jars: the jars that Spark needs; empty if spark-submit has brought them.
+        session: waits for the session and returns it; the job stops the session.
         say: called with a line at each step.
         stop: the request to stop; it listens to signals already.
 
@@ -76,6 +74,7 @@ def run_job(
     stop.check()
     with checkpoint.claimed(options.checkpoint) as app_id:
         published = output_topics(pipeline, options.bootstrap, app_id)
+        _keep_start_offsets(options, list(partitions))
         settings = checkpoint.settings(pipeline, options.buckets)
         checkpoint.pin(options.checkpoint, settings, options.warehouse)
         tables = targets(pipeline, options.warehouse.resolve())
@@ -96,7 +95,7 @@ def run_job(
                     ops.describe(pipeline.name, describe(pipeline).model_dump())
                     stop.check()
                     say("starting Spark")
-                    _run(pipeline, options, jars, directories, run, signs, say, stop)
+                    _run(pipeline, options, session, directories, run, signs, say, stop)
             except (Exception, KeyboardInterrupt) as error:
                 if stop.explains(error):
                     ops.set_run_state(run.run_id, "stopped")
@@ -104,6 +103,13 @@ def run_job(
                     ops.set_run_state(run.run_id, "failed", str(error))
                 raise
             ops.set_run_state(run.run_id, "stopped")
+
+
+def _keep_start_offsets(options: JobOptions, topics: list[str]) -> None:
+    """Let a new checkpoint begin with the first records that Kafka holds now."""
+    if not checkpoint.start_offsets(options.checkpoint):
+        with closing(TopicEnds(options.bootstrap, topics)) as ends:
+            checkpoint.keep_start_offsets(options.checkpoint, ends.first())
 
 
 def _pages(pipeline: Pipeline, lookup: Lookup, say: Callable[[str], None]) -> PageDirectory:
@@ -119,18 +125,19 @@ def _pages(pipeline: Pipeline, lookup: Lookup, say: Callable[[str], None]) -> Pa
 def _run(
     pipeline: Pipeline,
     options: JobOptions,
-    jars: list[Path],
+    session: Callable[[], SparkSession],
     directories: Mapping[str, PageDirectory],
     run: JobRun,
     signs: SignsOfLife,
     say: Callable[[str], None],
     stop: StopRequest,
 ) -> None:
-    spark = _spark(pipeline.name, options, jars, say)
+    spark = session()
     stop.wait_quietly()
     say("Spark is up")
+    if spark.version == _LEAKS_SOCKETS:
+        say(f"Spark {spark.version} keeps a socket open for each task (SPARK-58932); install pyspark 4.2.1")
     signs.ask(lambda: spark.streams.active)
-    warm_up(spark, options.buckets)
     steps, unpaged = steps_of(pipeline), unpaged_lookups(pipeline, directories)
 
     def refused(name: str, value: Any) -> str | None:
@@ -156,6 +163,7 @@ def _run(
             directories,
             run.run_id,
             run.partitions,
+            checkpoint.start_offsets(options.checkpoint),
             sink,
             pace,
             quarantine,
@@ -175,17 +183,3 @@ def _run(
         signs.ask(None)
         with suppress(Py4JError, OSError):  # its JVM may be gone
             spark.stop()
-
-
-def _spark(name: str, options: JobOptions, jars: list[Path], say: Callable[[str], None]) -> SparkSession:
-    spark = start_session(
-        f"endmark {name}",
-        jars,
-        master=options.master,
-        shuffle_partitions=options.buckets,
-        driver_memory=options.driver_memory,
-        delta=False,
-    )
-    if spark.version == _LEAKS_SOCKETS:
-        say(f"Spark {spark.version} keeps a socket open for each task (SPARK-58932); install pyspark 4.2.1")
-    return spark

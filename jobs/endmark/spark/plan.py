@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from endmark.engine import channels
 from endmark.engine.bucket.lookup_levels import lookup_places
@@ -14,7 +13,6 @@ from endmark.engine.ingest.control_rows import ControlPlan
 from endmark.engine.ingest.ingest import Ingest
 from endmark.engine.stages import group_stages, stage_plans
 from endmark.engine.streams import stream_plans
-from endmark.kafka_cluster import spark_options
 from endmark.relation.outage import warn
 from endmark.relation.sql import SqlRelation
 from endmark.spark.processor import (
@@ -31,34 +29,29 @@ if TYPE_CHECKING:
 
     from endmark.engine.bucket.lookup_plan import LookupPlan
     from endmark.engine.streams import StreamPlan
-    from endmark.kafka_cluster import ClusterOrAddress
     from endmark.pipeline import Lookup, Pipeline
     from endmark.relation.contract import PageDirectory
+    from endmark.spark.kafka_source import Through
     from endmark.spark.processor import StageProcessor
 
 _LABELS_TRIED = 16  # per partition; with 200 partitions, the odds that one gets no label are 1 in 50,000
 _HASH_SEED = 42  # the seed of Spark's hash partitioning
-# After each poll Spark asks for a partition's end offsets. The consumer has then sent its next fetch on the
-# same connection, and a broker answers the requests of a connection in turn. At a topic's end a fetch waits
-# for half a second by default. With a wait of 1 ms, a batch that reads all records of eight partitions takes
-# 0.6 s on two cores instead of 2.8 s. With polls of 50,000 records instead of 500, batches of 150,000 records
-# are read in half the time.
-PROMPT = {"kafka.fetch.max.wait.ms": "1", "kafka.max.poll.records": "50000"}
 
 
-@dataclass(frozen=True)
-class KafkaSource:
-    """The topics that a query reads.
+class Source(Protocol):
+    """Where a query's records come from."""
 
-    Args:
-        bootstrap: the Kafka cluster, or the addresses of its brokers.
-        partitions: the number of partitions of each topic.
-        max_records_per_batch: the most records that a batch reads.
-    """
+    def stream(self, spark: SparkSession, through: Through, columns: str) -> DataFrame:
+        """Return the streaming frame of what a function makes of the records.
 
-    bootstrap: ClusterOrAddress
-    partitions: dict[str, int]
-    max_records_per_batch: int
+        All records that a batch reads of a partition come to one call of the function, in order.
+
+        Args:
+            spark: the session.
+            through: takes batches of `endmark.kafka.ranges.RECORDS` and returns others. It is pickled.
+            columns: the columns of these, as Spark's DDL.
+        """
+        ...
 
 
 def bucket_labels(spark: SparkSession, count: int) -> Buckets:
@@ -80,7 +73,7 @@ def bucket_labels(spark: SparkSession, count: int) -> Buckets:
 def build(
     spark: SparkSession,
     pipeline: Pipeline,
-    records: DataFrame,
+    source: Source,
     partitions: dict[str, int],
     directories: Mapping[str, PageDirectory],
     cache_name: str,
@@ -91,8 +84,7 @@ def build(
     Args:
         spark: the session; its number of shuffle partitions is the number of buckets.
         pipeline: the pipeline.
-        records: records with the columns of `kafka_records`. All records that a batch reads of a partition
-            must come to one task, in order.
+        source: the source of the records.
         partitions: the number of partitions of each topic, by name.
         directories: the page directory of each relation, by the relation's name.
         cache_name: the name under which processes of tasks keep caches of relations, as in `LookupPlan`.
@@ -107,7 +99,7 @@ def build(
         return lookup_plan(declared, place, stream, len(buckets), reader, directory, reader.batch, cache_name)
 
     ingest = Ingest(streams, buckets, ControlPlan.of(pipeline, unpaged_lookups(pipeline, directories)))
-    packed = records.mapInArrow(ingest.__call__, channels.PACKED_DDL)
+    packed = source.stream(spark, ingest.__call__, channels.PACKED_DDL)
     groups = group_stages(pipeline, buckets, buckets)
     processors: list[StageProcessor] = [
         BucketProcessor(stage.bucket)
@@ -128,27 +120,3 @@ def build(
 def _stage(packed: DataFrame, processor: StageProcessor, columns: str) -> DataFrame:
     """Return the output of a stage: one shuffle of packed rows, and one stateful operator."""
     return packed.groupBy("bucket").transformWithState(processor, columns, "append", "none")
-
-
-def kafka_records(spark: SparkSession, source: KafkaSource) -> DataFrame:
-    """Return the streaming frame of all topics' records: topic, partition, offset, timestamp and value."""
-    options = {
-        **spark_options(source.bootstrap),
-        "subscribe": ",".join(source.partitions),
-        "startingOffsets": "earliest",
-        "failOnDataLoss": "true",
-        "maxOffsetsPerTrigger": str(source.max_records_per_batch),
-        **PROMPT,
-        # A broker that does not answer is asked twice, and stops the query within a minute. With Kafka's
-        # defaults and Spark's three attempts, that would take four minutes.
-        "fetchOffset.numRetries": "2",
-        "kafka.default.api.timeout.ms": "15000",
-        "kafka.request.timeout.ms": "10000",
-        "kafkaConsumer.pollTimeoutMs": "30000",
-    }
-    return (
-        spark.readStream.format("kafka")
-        .options(**options)
-        .load()
-        .select("topic", "partition", "offset", "timestamp", "value")
-    )

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from endmark.domain import Domain
 from endmark.driver.topics import partition_counts
 from endmark.engine.streams import arrow_schema, ddl, spark_type
-from endmark.kafka_cluster import spark_options
+from endmark.kafka.cluster import spark_options
 from endmark.pipeline.tables import is_step_role, step_of
 from endmark.wire.json_records import MARK
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
     from endmark.pipeline import Pipeline
     from endmark.types import ColumnType
 

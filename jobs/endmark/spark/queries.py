@@ -14,6 +14,7 @@ from endmark.driver.pace import NewPaceError
 from endmark.driver.quarantine import QuarantineError
 from endmark.errors import EndmarkError
 from endmark.spark import plan, query_log
+from endmark.spark.kafka_source import KafkaSource
 
 if TYPE_CHECKING:
     import threading
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from endmark.driver.options import JobOptions
     from endmark.driver.pace import Pace
     from endmark.driver.quarantine import Quarantine
+    from endmark.kafka.offsets import Offsets
     from endmark.pipeline import Pipeline
     from endmark.relation.contract import PageDirectory
     from endmark.spark.sink import Sink
@@ -80,6 +82,7 @@ class Queries:
         directories: the page directory of each relation, by the relation's name.
         cache_name: the name under which processes of tasks keep caches of R; all queries of a job share it.
         partitions: the number of partitions of each topic.
+        start_offsets: the offsets at which the first batch of the checkpoint begins.
         sink: the job's sink.
         pace: the size and frequency of batches, which each query reads when it starts.
         quarantine: ends the last query when too many records are dead letters.
@@ -93,6 +96,7 @@ class Queries:
     directories: Mapping[str, PageDirectory]
     cache_name: str
     partitions: Mapping[str, int]
+    start_offsets: Offsets
     sink: Sink
     pace: Pace
     quarantine: Quarantine
@@ -103,11 +107,13 @@ class Queries:
         """Start a query that goes on where the last query has ended."""
         self.pace.start()
         query_log.unmute(self.spark)
-        source = plan.KafkaSource(self.options.bootstrap, dict(self.partitions), self.pace.records)
+        source = KafkaSource(
+            self.options.bootstrap, tuple(self.partitions), self.pace.records, self.start_offsets
+        )
         frame = plan.build(
             self.spark,
             self.pipeline,
-            plan.kafka_records(self.spark, source),
+            source,
             dict(self.partitions),
             self.directories,
             self.cache_name,

@@ -1,11 +1,10 @@
-"""The warm-up starts the slow parts of Spark's tasks on one core while another core plans the query.
+"""The warm-up starts the slow parts of Spark's tasks while the driver checks topics and plans the query.
 
 Python workers, RocksDB's library and the code of shuffles took 3 of the 7 s of a job's first tasks.
 """
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +20,11 @@ _DDL = "bucket int, blob binary"
 
 
 def warm_up(spark: SparkSession, tasks: int) -> None:
-    """Start a background thread that sends a row through each kind of stage of a query, in `tasks` tasks."""
+    """Send a row through each kind of stage of a query, in `tasks` tasks."""
     spark.streams  # noqa: B018  # this starts the coordinator that tasks ask where state is
-
-    def run() -> None:
-        # The query would fail a moment later for the same reason, and report it.
-        with suppress(Exception):
-            stages(spark, tasks).collect()
-
-    threading.Thread(target=run, name="warm-up", daemon=True).start()
+    # The query would fail a moment later for the same reason, and report it.
+    with suppress(Exception):
+        stages(spark, tasks).collect()
 
 
 def stages(spark: SparkSession, tasks: int) -> DataFrame:

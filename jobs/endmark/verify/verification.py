@@ -30,7 +30,7 @@ from endmark.verify.session import Session
 from endmark.verify.written_tables import first_batches, load_tables, spell_records
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
 
 
 def verify(

@@ -12,7 +12,7 @@ from endmark_feed.papers.event import Workload
 from endmark_feed.publish import Pace, Published, publish
 
 if TYPE_CHECKING:
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
 
 _BEGIN = datetime.fromisoformat(EPOCH)
 

@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 from fastapi import Path as InPath
 
 from endmark.control.description import Description
-from endmark.kafka_cluster import ClusterOrAddress
+from endmark.kafka.cluster import ClusterOrAddress
 from endmark.storage import Location
 from endmark_ops.access import CALLER, VISIBLE
 from endmark_ops.feed import Feed, Feeds, FullError

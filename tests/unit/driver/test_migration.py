@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from endmark.driver import migration
-from endmark.driver.checkpoint import claimed, known_tables, pin, settings
+from endmark.driver.checkpoint import claimed, keep_start_offsets, known_tables, pin, settings
 from endmark.driver.migration import Gap, Migration, TopicReplay
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
@@ -51,10 +51,8 @@ def by_name(pipeline: Pipeline, directory: Path) -> dict[str, Table]:
 
 
 def began(checkpoint: Path, offsets: dict[str, dict[str, int]]) -> None:
-    """Let Spark have begun there, in its own spelling."""
-    file = checkpoint / "spark" / "sources" / "0" / "0"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(f"\x00v1\n{json.dumps(offsets)}")
+    """Let a job have begun there."""
+    keep_start_offsets(checkpoint, offsets)
 
 
 def planned(

@@ -60,11 +60,15 @@ class KafkaCluster:
         bootstrap: the addresses of some brokers, `host:port`, separated by commas.
         tls: the certificates; `None` is a connection without TLS.
         login: the user and password; `None` is a connection without them.
+        client_id: the name that brokers log, count and limit us by; `None` takes each client's own.
+        rack: the rack where tasks run. They read from a replica there, if the brokers allow it.
     """
 
     bootstrap: str
     tls: Tls | None = None
     login: Login | None = None
+    client_id: str | None = None
+    rack: str | None = None
 
     def __str__(self) -> str:
         return self.bootstrap
@@ -86,6 +90,8 @@ class KafkaCluster:
             "bootstrap_servers": self.bootstrap.split(","),
             "security_protocol": self.protocol,
         }
+        if self.client_id is not None:
+            found["client_id"] = self.client_id
         if self.tls is not None:
             files = {
                 "ssl_cafile": self.tls.ca,
@@ -108,7 +114,7 @@ class KafkaCluster:
         Raises:
             ConfigError: a file of certificates cannot be read.
         """
-        found = {"bootstrap.servers": self.bootstrap, "security.protocol": self.protocol}
+        found = self._plain()
         if self.tls is not None:
             if self.tls.ca is not None:
                 found["ssl.truststore.type"] = "PEM"
@@ -123,6 +129,32 @@ class KafkaCluster:
             found["sasl.mechanism"] = self.login.mechanism
             found["sasl.jaas.config"] = f"{module} required username={user} password={password};"
         return found
+
+    def librdkafka(self) -> dict[str, str]:
+        """Return the settings by which librdkafka connects. They need no file where they are used.
+
+        Raises:
+            ConfigError: a file of certificates cannot be read.
+        """
+        found = self._plain()
+        if self.rack is not None:
+            found["client.rack"] = self.rack
+        if self.tls is not None:
+            if self.tls.ca is not None:
+                found["ssl.ca.pem"] = _read(self.tls.ca)
+            if self.tls.certificate is not None and self.tls.key is not None:
+                found["ssl.certificate.pem"] = _read(self.tls.certificate)
+                found["ssl.key.pem"] = _read(self.tls.key)
+        if self.login is not None:
+            found["sasl.mechanism"] = self.login.mechanism
+            found["sasl.username"] = self.login.user
+            found["sasl.password"] = self.login.password
+        return found
+
+    def _plain(self) -> dict[str, str]:
+        """Return the settings that librdkafka and the Java client spell alike."""
+        found = {"bootstrap.servers": self.bootstrap, "security.protocol": self.protocol}
+        return found if self.client_id is None else {**found, "client.id": self.client_id}
 
 
 ClusterOrAddress: TypeAlias = KafkaCluster | str
@@ -145,6 +177,15 @@ def spark_options(kafka: ClusterOrAddress) -> dict[str, str]:
         ConfigError: a file of certificates cannot be read.
     """
     return {f"kafka.{name}": value for name, value in _cluster(kafka).java().items()}
+
+
+def librdkafka_settings(kafka: ClusterOrAddress) -> dict[str, str]:
+    """Return the settings by which librdkafka connects.
+
+    Raises:
+        ConfigError: a file of certificates cannot be read.
+    """
+    return _cluster(kafka).librdkafka()
 
 
 def _cluster(kafka: ClusterOrAddress) -> KafkaCluster:

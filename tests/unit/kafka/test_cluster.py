@@ -1,4 +1,4 @@
-"""The settings of both clients of Kafka, and the section `kafka` of a file."""
+"""The settings of our clients of Kafka, and the section `kafka` of a file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from endmark.errors import ConfigError
-from endmark.kafka_cluster import KafkaCluster, Login, Tls, python_client, spark_options
+from endmark.kafka.cluster import KafkaCluster, Login, Tls, librdkafka_settings, python_client, spark_options
 from endmark.pipeline.file import load_kafka
 
 PASSWORD = 'a"b\\c'  # noqa: S105  # it has what must be escaped
@@ -25,15 +25,22 @@ def test_addresses_alone_are_a_cluster_without_tls() -> None:
     assert python_client("a:1,b:2")["bootstrap_servers"] == ["a:1", "b:2"]
 
 
-def test_a_login_is_spelled_for_both_clients() -> None:
-    python, spark = python_client(CLUSTER), spark_options(CLUSTER)
+def test_a_login_is_spelled_for_each_client() -> None:
+    python, spark, task = python_client(CLUSTER), spark_options(CLUSTER), librdkafka_settings(CLUSTER)
+    assert task == {
+        "bootstrap.servers": "a:1,b:2",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "ann",
+        "sasl.password": PASSWORD,
+    }
     assert python["sasl_plain_password"] == PASSWORD
     assert python["security_protocol"] == spark["kafka.security.protocol"] == "SASL_SSL"
     login = 'ScramLoginModule required username="ann" password="a\\"b\\\\c";'
     assert spark["kafka.sasl.jaas.config"].endswith(login)
 
 
-def test_java_gets_the_text_of_certificates(tmp_path: Path) -> None:
+def test_java_and_tasks_get_the_text_of_certificates(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("ca", "certificate", "key")]
     for file in files:
         file.write_text(f"PEM of {file.name}")
@@ -43,11 +50,25 @@ def test_java_gets_the_text_of_certificates(tmp_path: Path) -> None:
     assert spark["kafka.ssl.keystore.certificate.chain"] == "PEM of certificate"
     assert spark["kafka.ssl.keystore.key"] == "PEM of key"
     assert python_client(KafkaCluster("a:1", Tls(*files)))["ssl_keyfile"] == str(files[2])
+    task = librdkafka_settings(KafkaCluster("a:1", Tls(*files)))
+    found = {name: text for name, text in task.items() if name.startswith("ssl.")}
+    assert found == {
+        f"ssl.{name}.pem": f"PEM of {file.name}"
+        for name, file in zip(("ca", "certificate", "key"), files, strict=True)
+    }
+
+
+def test_a_client_has_a_name_and_a_rack() -> None:
+    named = KafkaCluster("a:1", client_id="shop", rack="eu-1")
+    assert python_client(named)["client_id"] == "shop"
+    assert spark_options(named)["kafka.client.id"] == "shop"
+    task = librdkafka_settings(named)
+    assert (task["client.id"], task["client.rack"]) == ("shop", "eu-1")
 
 
 def test_a_missing_certificate_is_named(tmp_path: Path) -> None:
     missing = KafkaCluster("a:1", Tls(tmp_path / "nowhere.pem"))
-    for settings in (python_client, spark_options):
+    for settings in (python_client, spark_options, librdkafka_settings):
         with pytest.raises(ConfigError, match=r"kafka.tls: .*nowhere.pem cannot be read"):
             settings(missing)
 
@@ -62,11 +83,12 @@ def test_a_section_is_read_from_any_file(tmp_path: Path) -> None:
     file = written(
         tmp_path,
         "relations: {unknown: field}\n"
-        "kafka: {bootstrap: 'a:1', tls: {ca: ca.pem}, sasl: {user: ann, password: '${SECRET}'}}\n",
+        "kafka: {bootstrap: 'a:1', tls: {ca: ca.pem}, sasl: {user: ann, password: '${SECRET}'}, "
+        "client_id: shop, rack: eu-1}\n",
     )
     found = load_kafka(file, {"SECRET_FILE": str(tmp_path / "password")})
     assert found.cluster("b:2") == KafkaCluster(
-        "b:2", Tls(Path("ca.pem")), Login("SCRAM-SHA-512", "ann", "4711")
+        "b:2", Tls(Path("ca.pem")), Login("SCRAM-SHA-512", "ann", "4711"), "shop", "eu-1"
     )
     assert "4711" not in repr(found)
     assert "4711" not in found.model_dump_json()

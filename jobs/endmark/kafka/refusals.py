@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from kafka.errors import AuthorizationError, KafkaError
 
 from endmark.errors import ConfigError
-from endmark.kafka_cluster import KafkaCluster
+from endmark.kafka.cluster import KafkaCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from endmark.kafka_cluster import ClusterOrAddress
+    from endmark.kafka.cluster import ClusterOrAddress
 
 _CONNECTIONS = "kafka.net"
 _LOST = re.compile(r"(?:Connection lost|Connection failed|Abort)[:\s(]+(.*?)\)?$")

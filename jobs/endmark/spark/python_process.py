@@ -1,0 +1,32 @@
+"""The start of each Python process that Spark's JVM starts. Such a process is silent when its JVM has gone.
+
+A signal to all processes of a job ends the JVM, too. Spark's processes that plan the offsets of batches live
+as long as their query, and each would print the traceback of a broken connection.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+def report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print an uncaught error, unless the JVM has closed its connection or does not accept one."""
+    if not _is_broken_connection(error):
+        sys.__excepthook__(kind, error, trace)
+
+
+def _is_broken_connection(error: BaseException) -> bool:
+    # Spark reports a connection that it cannot open by an error of its own, which has this condition.
+    is_unopened = str(error).startswith("[CANNOT_OPEN_SOCKET]")
+    return is_unopened or isinstance(error, BrokenPipeError | ConnectionResetError | EOFError)
+
+
+if __name__ == "__main__":
+    sys.excepthook = report
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

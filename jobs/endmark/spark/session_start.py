@@ -1,0 +1,62 @@
+"""Starts the session of a job while the driver imports its modules and checks the job's surroundings."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from endmark.spark.session import start_session
+from endmark.spark.warm_up import warm_up
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+@contextmanager
+def session_starting(
+    name: str, jars: list[Path], *, master: str, buckets: int, driver_memory: str
+) -> Iterator[Callable[[], SparkSession]]:
+    """Start and warm up a session while the body of a `with` runs; yield a function that waits for it.
+
+    Java and the session take four seconds, of which Python's imports and checks take two. If the body raises,
+    the error waits until the session has been stopped, so that no line of Java's follows it. A warm-up that
+    has not begun by then is left out.
+
+    Args:
+        name: the name of the application.
+        jars: the jars of the session.
+        master: the Spark master.
+        buckets: the number of partitions of a shuffle, and of the tasks that warm up.
+        driver_memory: the driver's heap, as Spark writes it.
+    """
+
+    def start() -> SparkSession:
+        return start_session(
+            name,
+            jars,
+            master=master,
+            shuffle_partitions=buckets,
+            driver_memory=driver_memory,
+            delta=False,
+        )
+
+    # The thread is no daemon, so a program that ends meanwhile removes the files of Java's launch.
+    with ThreadPoolExecutor(1, thread_name_prefix="session") as thread:
+        session = thread.submit(start)
+        warmed = thread.submit(lambda: warm_up(session.result(), buckets))
+        try:
+            yield session.result
+        except BaseException:
+            if not warmed.cancel():
+                warmed.exception()
+            # A signal that stops the program ends its JVM, too. Py4J then raises that the connection is lost.
+            with suppress(PySparkException, Py4JError, OSError):
+                session.result().stop()
+            raise

@@ -1,0 +1,224 @@
+"""The source of records, on a real broker: ranges, transactions, and records that are lost."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from kafka import KafkaAdminClient, TopicPartition
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from endmark.driver.failure import cause_of
+from endmark.embedded.broker import Broker
+from endmark.engine.streams import ddl
+from endmark.kafka import ranges as kafka_ranges
+from endmark.kafka.offsets import TopicEnds, UnknownOffsetsError, ranges
+from endmark.kafka.ranges import RECORDS, Range, UnreadableRangeError, read
+from endmark.spark.kafka_source import KafkaSource
+from endmark_feed.producer import create_topics
+
+_STAMP = 1_700_000_000_000  # Unix milliseconds
+Sent = dict[tuple[int, int], tuple[int, bytes | None]]
+"""Timestamps in milliseconds and values by partition and offset."""
+
+
+@pytest.fixture
+def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small chunks of messages, so that a range takes several."""
+    monkeypatch.setattr(kafka_ranges, "_CHUNK", 7)
+    monkeypatch.setattr(kafka_ranges, "_BYTES", 300)
+
+
+def connected(broker: Broker) -> dict[str, str]:
+    return {"bootstrap.servers": broker.bootstrap}
+
+
+def sent(broker: Broker, topic: str, values: list[tuple[int, bytes | None]]) -> None:
+    """Send values to partitions, with a timestamp each."""
+    producer = Producer(connected(broker) | {"linger.ms": 1})
+    for number, (partition, value) in enumerate(values):
+        producer.produce(topic, value, partition=partition, timestamp=_STAMP + number)
+    producer.flush()
+
+
+def found(broker: Broker, asked: list[Range]) -> Sent:
+    """Read ranges; each batch must be of one partition, in order, and without a record twice."""
+    records: Sent = {}
+    for batch in read(connected(broker), asked):
+        assert batch.schema == RECORDS
+        rows = batch.to_pylist()
+        assert len({row["partition"] for row in rows}) == 1
+        offsets = [row["offset"] for row in rows]
+        assert offsets == sorted(set(offsets))
+        for row in rows:
+            at = row["partition"], row["offset"]
+            assert at not in records
+            records[at] = round(row["timestamp"].timestamp() * 1000), row["value"]
+    return records
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_ranges_are_read_whole(broker: Broker) -> None:
+    """Random ranges give all of their records and no others, by the same consumer, one after the other."""
+    create_topics(broker.bootstrap, {"whole": 3})
+    drawn = random.Random(5)
+    values = [
+        (drawn.randrange(3), drawn.choice([None, b"", drawn.randbytes(drawn.randrange(200))]))
+        for _ in range(300)
+    ]
+    sent(broker, "whole", values)
+    expected: Sent = {}
+    ends = [0, 0, 0]
+    for number, (partition, value) in enumerate(values):
+        expected[partition, ends[partition]] = _STAMP + number, value
+        ends[partition] += 1
+
+    for _ in range(30):
+        asked = []
+        for partition in drawn.sample(range(3), drawn.randrange(1, 4)):
+            first = drawn.randrange(ends[partition])
+            asked.append(Range("whole", partition, first, drawn.randrange(first + 1, ends[partition] + 1)))
+        inside = {
+            at: record
+            for at, record in expected.items()
+            if any(each.partition == at[0] and each.first <= at[1] < each.end for each in asked)
+        }
+        assert found(broker, asked) == inside
+
+
+def test_transactions(broker: Broker) -> None:
+    """An aborted transaction gives no record, and an open one ends the topic, until it is committed."""
+    create_topics(broker.bootstrap, {"traded": 1})
+    producer = Producer(connected(broker) | {"transactional.id": "trader"})
+    producer.init_transactions()
+    for value, end in ((b"1", "commit"), (b"2", "abort"), (b"3", "commit")):
+        producer.begin_transaction()
+        producer.produce("traded", value)
+        producer.flush()  # an abort would drop what is not sent
+        producer.commit_transaction() if end == "commit" else producer.abort_transaction()
+    producer.begin_transaction()
+    producer.produce("traded", b"4")
+    producer.flush()
+    topics = TopicEnds(broker.bootstrap, ["traded"])
+
+    # Each transaction ends with a record of its own, which the broker writes a moment after the commit.
+    deadline = time.monotonic() + 60
+    while (while_open := topics.ends()) != {"traded": {"0": 6}}:
+        assert time.monotonic() < deadline, while_open
+    before = found(broker, ranges(topics.first(), while_open))
+    producer.commit_transaction()
+    while not (rest := ranges(while_open, topics.ends())):
+        assert time.monotonic() < deadline
+    after = found(broker, rest)
+    topics.close()
+
+    assert [value for _, value in before.values()] == [b"1", b"3"]
+    assert [value for _, value in after.values()] == [b"4"]
+
+
+def test_a_new_partition_is_noticed(broker: Broker) -> None:
+    create_topics(broker.bootstrap, {"grown": 1})
+    topics = TopicEnds(broker.bootstrap, ["grown"])
+    assert topics.ends() == {"grown": {"0": 0}}
+
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    admin.create_partitions({"grown": 2})
+    admin.close()
+    sent(broker, "grown", [(1, b"1")])
+
+    assert topics.ends() == {"grown": {"0": 0, "1": 1}}
+    topics.close()
+
+
+def test_lost_records_are_named(broker: Broker) -> None:
+    """The error says which records are gone, and what there is instead."""
+    create_topics(broker.bootstrap, {"lost": 1})
+    sent(broker, "lost", [(0, b"%d" % number) for number in range(9)])
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    admin.delete_records({TopicPartition("lost", 0): 4})
+    admin.close()
+
+    assert len(found(broker, [Range("lost", 0, 4, 9)])) == 5
+    with pytest.raises(
+        UnreadableRangeError,
+        match=r"does not hold offsets 3 to 5 of partition 0 of topic lost any more but 4 to 8, .* checkpoint",
+    ):
+        found(broker, [Range("lost", 0, 3, 6)])
+
+
+def test_a_broker_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a range nor the end of a topic is waited for without end. Both are read when it is back."""
+    monkeypatch.setattr(kafka_ranges, "_DEADLINE_SECONDS", 2)
+    with Broker(tmp_path / "broker") as broker:
+        create_topics(broker.bootstrap, {"away": 1})
+        sent(broker, "away", [(0, b"1"), (0, b"2")])
+        assert len(found(broker, [Range("away", 0, 0, 1)])) == 1
+        topics = TopicEnds(broker.bootstrap, ["away"])
+        topics.ends()
+        broker.stop()
+
+        with pytest.raises(UnreadableRangeError, match=f"{broker.bootstrap} sends no record of topic away"):
+            found(broker, [Range("away", 0, 0, 1)])
+        with pytest.raises(UnknownOffsetsError, match=f"{broker.bootstrap}: .*; when it is back"):
+            topics.ends()
+
+        monkeypatch.setattr(kafka_ranges, "_DEADLINE_SECONDS", 60)
+        broker.start()
+        assert topics.ends() == {"away": {"0": 2}}
+        assert len(found(broker, [Range("away", 0, 1, 2)])) == 1
+        topics.close()
+
+
+@pytest.fixture
+def collected(spark: SparkSession, broker: Broker, tmp_path: Path) -> Callable[[str], list[bytes]]:
+    """A function that reads a topic from where it ended before, and returns the values."""
+
+    def run(topic: str) -> list[bytes]:
+        values: list[bytes] = []
+
+        def collect(records: DataFrame, _: int) -> None:
+            values.extend(bytes(row.value) for row in records.collect())
+
+        records = KafkaSource(broker.bootstrap, (topic,), 4).stream(spark, iter, ddl(RECORDS))
+        writer = records.writeStream.foreachBatch(collect).trigger(availableNow=True)
+        writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+        return values
+
+    return run
+
+
+def test_a_query_refuses_to_skip_records(collected: Callable[[str], list[bytes]], broker: Broker) -> None:
+    """Records that expired while no query ran end the next one, and it says which."""
+    create_topics(broker.bootstrap, {"expired": 1})
+    sent(broker, "expired", [(0, b"%d" % number) for number in range(9)])
+    assert collected("expired") == [b"%d" % number for number in range(9)]
+    assert collected("expired") == []
+
+    sent(broker, "expired", [(0, b"9"), (0, b"10")])
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    admin.delete_records({TopicPartition("expired", 0): 10})
+    with pytest.raises(StreamingQueryException) as expired:
+        collected("expired")
+    admin.close()
+
+    assert "does not hold offsets 9 to 10 of partition 0" in cause_of(str(expired.value), broker.bootstrap)
+
+
+def test_a_query_refuses_a_topic_made_anew(collected: Callable[[str], list[bytes]], broker: Broker) -> None:
+    """It would skip the first records of the new topic."""
+    create_topics(broker.bootstrap, {"anew": 1})
+    sent(broker, "anew", [(0, b"1"), (0, b"2")])
+    assert collected("anew") == [b"1", b"2"]
+
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    admin.delete_topics(["anew"])
+    admin.close()
+    with pytest.raises(StreamingQueryException) as deleted:
+        collected("anew")
+
+    assert "Kafka has lost records: anew/0" in cause_of(str(deleted.value), broker.bootstrap)
