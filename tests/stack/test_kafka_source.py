@@ -23,8 +23,8 @@ from endmark.spark.kafka_source import KafkaSource
 from endmark_feed.producer import create_topics
 
 _STAMP = 1_700_000_000_000  # Unix milliseconds
-Sent = dict[tuple[int, int], tuple[int, bytes | None]]
-"""Timestamps in milliseconds and values by partition and offset."""
+Sent = dict[tuple[str, int, int], tuple[int, bytes | None]]
+"""Timestamps in milliseconds and values by topic, partition and offset."""
 
 
 @pytest.fixture
@@ -52,11 +52,11 @@ def found(broker: Broker, asked: list[Range]) -> Sent:
     for batch in read(connected(broker), asked):
         assert batch.schema == RECORDS
         rows = batch.to_pylist()
-        assert len({row["partition"] for row in rows}) == 1
+        assert len({(row["topic"], row["partition"]) for row in rows}) == 1
         offsets = [row["offset"] for row in rows]
         assert offsets == sorted(set(offsets))
         for row in rows:
-            at = row["partition"], row["offset"]
+            at = row["topic"], row["partition"], row["offset"]
             assert at not in records
             records[at] = round(row["timestamp"].timestamp() * 1000), row["value"]
     return records
@@ -65,28 +65,35 @@ def found(broker: Broker, asked: list[Range]) -> Sent:
 @pytest.mark.usefixtures("few_at_once")
 def test_ranges_are_read_whole(broker: Broker) -> None:
     """Random ranges give all of their records and no others, by the same consumer, one after the other."""
-    create_topics(broker.bootstrap, {"whole": 3})
+    create_topics(broker.bootstrap, {"whole": 2, "whole-too": 1})
+    partitions = [("whole", 0), ("whole", 1), ("whole-too", 0)]
     drawn = random.Random(5)
-    values = [
-        (drawn.randrange(3), drawn.choice([None, b"", drawn.randbytes(drawn.randrange(200))]))
-        for _ in range(300)
-    ]
-    sent(broker, "whole", values)
+    ends = dict.fromkeys(partitions, 0)
     expected: Sent = {}
-    ends = [0, 0, 0]
-    for number, (partition, value) in enumerate(values):
-        expected[partition, ends[partition]] = _STAMP + number, value
-        ends[partition] += 1
+    for topic in ("whole", "whole-too"):
+        of_topic = [partition for name, partition in partitions if name == topic]
+        values = [
+            (drawn.choice(of_topic), drawn.choice([None, b"", drawn.randbytes(drawn.randrange(200))]))
+            for _ in range(200)
+        ]
+        sent(broker, topic, values)
+        for number, (partition, value) in enumerate(values):
+            expected[topic, partition, ends[topic, partition]] = _STAMP + number, value
+            ends[topic, partition] += 1
 
-    for _ in range(30):
+    for _ in range(100):
         asked = []
-        for partition in drawn.sample(range(3), drawn.randrange(1, 4)):
-            first = drawn.randrange(ends[partition])
-            asked.append(Range("whole", partition, first, drawn.randrange(first + 1, ends[partition] + 1)))
+        for topic, partition in drawn.sample(partitions, drawn.randrange(1, 4)):
+            end = ends[topic, partition]
+            first = drawn.randrange(end)
+            asked.append(Range(topic, partition, first, drawn.randrange(first + 1, end + 1)))
         inside = {
-            at: record
-            for at, record in expected.items()
-            if any(each.partition == at[0] and each.first <= at[1] < each.end for each in asked)
+            (topic, partition, offset): record
+            for (topic, partition, offset), record in expected.items()
+            if any(
+                (each.topic, each.partition) == (topic, partition) and each.first <= offset < each.end
+                for each in asked
+            )
         }
         assert found(broker, asked) == inside
 
