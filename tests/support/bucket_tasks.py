@@ -209,9 +209,8 @@ class StageTasks:
             self.tasks[label] = BucketTask(self._plan.bucket, self._store, task.snapshot())
             output = self.tasks[label].run((channel, blob) for to, channel, blob in packed if to == label)
             if self._plan.onward is None:
-                for channel, blob in output:
-                    assert isinstance(blob, bytes)
-                    yield label, channel, blob
+                for channel, rows in output:
+                    yield label, channel, rows if isinstance(rows, bytes) else codec.encode(rows)
             else:
                 yield from self._plan.onward.hand_over(label, output)
 

@@ -19,6 +19,7 @@ from endmark.engine.channels import Buckets
 from endmark.engine.ingest.frame_rows import PackFrame, UnpackFrame
 from endmark.operators.stream_join.presets import DEFAULT, Policy
 from endmark.spark.frame_inputs import frame_stream
+from endmark.state import codec
 from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark.types import JoinType
 from endmark.wire.renamed_punctuations import Renaming
@@ -97,8 +98,8 @@ class FrameTasks:
                 continue  # as Spark has it
             self._tasks[label] = BucketTask(self._plan, self._store, self._tasks[label].snapshot())
             moved += [
-                {"channel": channel, "blob": blob}
-                for channel, blob in self._tasks[label].run(mine)
+                {"channel": channel, "blob": rows if isinstance(rows, bytes) else codec.encode(rows)}
+                for channel, rows in self._tasks[label].run(mine)
                 if channel != channels.METRICS
             ]
         schema = pa.schema([("channel", pa.string()), ("blob", pa.binary())])

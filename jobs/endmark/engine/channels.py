@@ -74,6 +74,7 @@ TO_SINK = frozenset(
         PATTERNS,
         REFUSED,
         METRICS,
+        FILES,
     }
 )
 

@@ -1,4 +1,4 @@
-"""Files of Delta tables. Tasks write them from packed rows, and the sink commits them to a version.
+"""Files of Delta tables. Tasks write them from their output, and the sink commits them to a version.
 
 Spark's own writer took 1.2 to 1.8 s for a few rows, and three fifths of the time of a batch of 150,000
 records.
@@ -22,15 +22,15 @@ import pyarrow.compute as pc
 from endmark.engine import channels
 from endmark.engine.delta_partitions import partitioned
 from endmark.errors import failing_at
-from endmark.profile import Profile
 from endmark.state import codec
 from endmark.storage import write_parquet
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from endmark.engine.delta_partitions import Values
+    from endmark.profile import Profile
     from endmark.storage import Location
 
 _WAITING_BYTES = 64 << 20  # of a table's rows in a task, before they are written
@@ -52,72 +52,88 @@ class FileTable:
     Args:
         path: its directory.
         schema: its columns.
-        number: the number of the batch, which is written to the last column; `None` for tables without such a
-            column.
+        numbered: whether the last column is the number of the batch, which the rows of tasks do not have.
         partition_by: the columns that Delta partitions the table by.
     """
 
     path: Location
     schema: pa.Schema
-    number: int | None = None
+    numbered: bool = False
     partition_by: tuple[str, ...] = ()
 
-    def rows(self, batch: pa.RecordBatch) -> pa.Table:
+    def rows(self, batch: pa.RecordBatch, number: int) -> pa.Table:
         """Return rows with the types of the table, and with the number of the batch if the table has one."""
-        if self.number is not None:
-            numbers = pa.repeat(pa.scalar(self.number, pa.int64()), batch.num_rows)
+        if self.numbered:
+            numbers = pa.repeat(pa.scalar(number, pa.int64()), batch.num_rows)
             batch = pa.record_batch([*batch.columns, numbers], schema=self.schema)
         return pa.Table.from_batches([batch.cast(self.schema)])
 
 
-class DeltaFiles:
-    """A function for `mapInArrow` over channels and blobs that writes files for the tables with rows.
-
-    A task writes one file for each partition of a table, and more if it has more than 64 MB of rows. It
-    passes on all blobs that belong to no table. For each file, it adds a blob of the channel `FILES` with the
-    file's entry for Delta's log. Files of an attempt that is not committed stay until `endmark maintain`
-    removes them.
+@dataclass(frozen=True)
+class OutputFiles:
+    """The tables that tasks write files for. It is pickled and travels to the tasks.
 
     Args:
         tables: the tables by the channel of their rows.
-        dropped: the channels of rows that no table gets, since they are only published.
+        published: the channels whose rows topics get, so that they leave the task, too.
     """
 
-    def __init__(self, tables: Mapping[str, FileTable], dropped: Collection[str] = ()) -> None:
-        self._tables = dict(tables)
-        self._dropped = sorted(dropped)
+    tables: Mapping[str, FileTable]
+    published: frozenset[str] = frozenset()
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        profile = Profile()
-        waiting: dict[str, list[pa.Table]] = {}
-        sizes: Counter[str] = Counter()
-        written: list[dict[str, Any]] = []
-        tables = pa.array(list(self._tables), pa.string())
-        kept_here = pa.array([*self._tables, *self._dropped], pa.string())
-        for batch in batches:
-            of_tables = pc.is_in(batch.column("channel"), tables)
-            yield batch.filter(pc.invert(pc.is_in(batch.column("channel"), kept_here)))
-            rows = batch.filter(of_tables)
-            for channel, blob in zip(rows.column("channel").to_pylist(), rows.column("blob"), strict=True):
-                with profile.phase("files"), self._failing_at(channel):
-                    found = self._tables[channel].rows(codec.decode(blob.as_buffer()))
-                    waiting.setdefault(channel, []).append(found)
-                    sizes[channel] += found.nbytes
-                    if sizes[channel] > _WAITING_BYTES:
-                        written += self._write(channel, waiting.pop(channel))
-                        del sizes[channel]
-        with profile.phase("files"):
-            for channel, mine in waiting.items():
+
+class TaskFiles:
+    """Writes the files of one task from its output.
+
+    A task writes one file for each partition of a table, and more if it has more than 64 MB of rows. Files of
+    an attempt that is not committed stay until `endmark maintain` removes them.
+
+    Args:
+        output: the tables.
+        number: the number of the batch.
+        profile: the profile of the task.
+    """
+
+    def __init__(self, output: OutputFiles, number: int, profile: Profile) -> None:
+        self._tables = output.tables
+        self._published = output.published
+        self._number = number
+        self._profile = profile
+        self._waiting: dict[str, list[pa.Table]] = {}
+        self._sizes: Counter[str] = Counter()
+        self._written: list[dict[str, Any]] = []
+
+    def take(self, channel: str, rows: bytes | pa.RecordBatch) -> bool:
+        """Take a part of the task's output, and return whether it need not leave the task.
+
+        Args:
+            channel: the channel of the output.
+            rows: a blob, or rows as a record batch.
+        """
+        if channel in self._tables:
+            with self._profile.phase("files"), self._failing_at(channel):
+                batch = rows if isinstance(rows, pa.RecordBatch) else codec.decode(rows)
+                found = self._tables[channel].rows(batch, self._number)
+                self._waiting.setdefault(channel, []).append(found)
+                self._sizes[channel] += found.nbytes
+                if self._sizes[channel] > _WAITING_BYTES:
+                    self._write(channel)
+        return channel in self._tables and channel not in self._published
+
+    def finish(self) -> Iterator[tuple[str, bytes]]:
+        """Write what is left; yield the entry of each file for Delta's log, and the task's last profile."""
+        with self._profile.phase("files"):
+            for channel in list(self._waiting):
                 with self._failing_at(channel):
-                    written += self._write(channel, mine)
-        blobs = [json.dumps(each).encode() for each in written]
-        spent = json.dumps({"samples": profile.take()}).encode()
-        names = [channels.FILES] * len(blobs) + [channels.METRICS]
-        yield pa.record_batch([pa.array(names), pa.array([*blobs, spent], pa.binary())], ["channel", "blob"])
+                    self._write(channel)
+        for file in self._written:
+            yield channels.FILES, json.dumps(file).encode()
+        yield channels.METRICS, json.dumps({"samples": self._profile.take()}).encode()
 
-    def _write(self, channel: str, rows: list[pa.Table]) -> list[dict[str, Any]]:
-        files = write_files(self._tables[channel], pa.concat_tables(rows))
-        return [{"channel": channel, **file} for file in files]
+    def _write(self, channel: str) -> None:
+        rows = pa.concat_tables(self._waiting.pop(channel))
+        del self._sizes[channel]
+        self._written += [{"channel": channel, **file} for file in write_files(self._tables[channel], rows)]
 
     def _failing_at(self, channel: str) -> AbstractContextManager[None]:
         return failing_at(lambda: f"table {self._tables[channel].path}")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from endmark.engine.bucket.plan import BucketPlan
     from endmark.engine.groups.stage import GroupStage
+    from endmark.profile import Profile
 
 # The state of lookups and knobs is kept among the segments, under names that no segment has. It has no
 # columns of its own, since the columns of a checkpoint's state cannot change.
@@ -66,6 +67,11 @@ class StoredBucket:
         self._blobs = StateBlobs(segments)
         self._store = SegmentStore(self._blobs, cache)
 
+    @property
+    def profile(self) -> Profile:
+        """The profile of the task."""
+        return self._store.profile
+
     def run(self, packed: Iterator[tuple[str, bytes]]) -> Iterator[tuple[str, bytes | pa.RecordBatch]]:
         """Run a batch and keep its state. It takes and yields the same as `BucketTask.run`."""
         profile = self._store.profile
@@ -110,6 +116,11 @@ class StoredGroups:
         self._stage = stage
         self._manifest = manifest
         self._store = SegmentStore(StateBlobs(segments), cache)
+
+    @property
+    def profile(self) -> Profile:
+        """The profile of the task."""
+        return self._store.profile
 
     def run(self, packed: Iterator[tuple[str, bytes]]) -> Iterator[tuple[str, bytes]]:
         """Run a batch and keep its state. It takes and yields the same as `GroupTask.run`."""

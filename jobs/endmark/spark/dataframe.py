@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
@@ -135,7 +134,7 @@ def _joined(
         punctuations: the name of the column of punctuations; `None` without one.
     """
     if punctuations is None and all(isinstance(field.dataType, _COLUMNS) for field in fields):
-        processor = ResultsProcessor(replace(plan, packs_results=False))
+        processor = ResultsProcessor(plan)
         return packed.transformWithStateInPandas(processor, fields, "append", "none")
     blobs = BucketProcessor(plan)
     joined = packed.transformWithState(blobs, channels.UNPACKED_DDL, "append", "none")

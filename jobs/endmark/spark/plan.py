@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from endmark.engine.bucket.lookup_plan import LookupPlan
+    from endmark.engine.delta_files import OutputFiles
     from endmark.engine.streams import StreamPlan
     from endmark.pipeline import Lookup, Pipeline
     from endmark.relation.contract import PageDirectory
@@ -78,6 +79,7 @@ def build(
     directories: Mapping[str, PageDirectory],
     cache_name: str,
     full_batch: int | None = None,
+    files: OutputFiles | None = None,
 ) -> DataFrame:
     """Return the streaming frame of (channel, blob) that the sink takes apart.
 
@@ -89,6 +91,7 @@ def build(
         directories: the page directory of each relation, by the relation's name.
         cache_name: the name under which processes of tasks keep caches of relations, as in `LookupPlan`.
         full_batch: the records of a full batch, as in `BucketPlan`; `None` if no batch counts as full.
+        files: the tables that tasks write files for. `None`: all rows leave the last stage as blobs.
     """
     buckets = bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
     streams, places = stream_plans(pipeline, partitions), lookup_places(pipeline)
@@ -102,13 +105,13 @@ def build(
     packed = source.stream(spark, ingest.__call__, channels.PACKED_DDL)
     groups = group_stages(pipeline, buckets, buckets)
     processors: list[StageProcessor] = [
-        BucketProcessor(stage.bucket)
+        BucketProcessor(stage.bucket, files)
         if stage.onward is None
-        else EarlierStageProcessor(stage.bucket, stage.onward)
+        else EarlierStageProcessor(stage.bucket, stage.onward, files)
         for stage in stage_plans(pipeline, streams, looking, buckets, groups, full_batch)
     ]
     processors += [
-        GroupProcessor(stage) if onward is None else EarlierGroupProcessor(stage, onward)
+        GroupProcessor(stage, files) if onward is None else EarlierGroupProcessor(stage, onward, files)
         for stage, onward in zip_longest(groups, groups[1:])
     ]
     *earlier, last = processors

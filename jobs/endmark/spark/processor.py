@@ -6,6 +6,7 @@ from abc import abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pyspark import TaskContext
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
@@ -14,15 +15,18 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 from endmark.errors import failing_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import pandas as pd
     import pyarrow as pa
 
     from endmark.engine.bucket.plan import BucketPlan
+    from endmark.engine.delta_files import OutputFiles
     from endmark.engine.derived_stream import DerivedStream
     from endmark.engine.groups.stage import GroupStage
     from endmark.engine.stored_task import StoredBucket, StoredGroups
+
+    Output = tuple[int, str, bytes | pa.RecordBatch]  # of a task: a label, a channel and rows or a blob
 
 # No checkpoint can be read with other types. As texts, the JVM would parse them six times for each task.
 MANIFEST = StructType().add("join", BinaryType()).add("grouping", BinaryType())
@@ -39,10 +43,12 @@ class StageProcessor(StatefulProcessor):
 
     Args:
         plan: the plan of the stage.
+        files: the tables that the stage's tasks write files for.
     """
 
-    def __init__(self, plan: BucketPlan | GroupStage) -> None:
+    def __init__(self, plan: BucketPlan | GroupStage, files: OutputFiles | None = None) -> None:
         self._plan: bytes = _AS_SPARK_DOES.dumps(plan)
+        self._files: bytes = _AS_SPARK_DOES.dumps(files)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._manifest = handle.getValueState("manifest", MANIFEST)
@@ -60,9 +66,28 @@ class StageProcessor(StatefulProcessor):
         with failing_at(lambda: f"bucket {key[0]}"):
             yield from self._rows(key[0], packed)
 
+    @property
+    @abstractmethod
+    def _stored(self) -> StoredBucket | StoredGroups:
+        """The task of a bucket with its state."""
+
     @abstractmethod
     def _rows(self, label: int, packed: Iterator[tuple[str, bytes]]) -> Iterator[Row]:
         """Yield the output of a bucket as rows, given its label and its blobs."""
+
+    def _packed(self, label: int, output: Iterable[Output]) -> Iterator[tuple[int, str, bytes]]:
+        """Write the files of a bucket's output, and yield what leaves the task, packed."""
+        from endmark.engine.delta_files import TaskFiles
+        from endmark.state import codec
+
+        files: OutputFiles | None = _AS_SPARK_DOES.loads(self._files)
+        writer = None if files is None else TaskFiles(files, _batch_number(), self._stored.profile)
+        for bucket, channel, rows in output:
+            if writer is None or not writer.take(channel, rows):
+                yield bucket, channel, rows if isinstance(rows, bytes) else codec.encode(rows)
+        if writer is not None:
+            for channel, blob in writer.finish():
+                yield label, channel, blob
 
     def close(self) -> None:
         pass
@@ -80,7 +105,8 @@ class BucketProcessor(StageProcessor):
         return StoredBucket(plan, self._manifest, self._segments, cache_directory())
 
     def _rows(self, label: int, packed: Iterator[tuple[str, bytes]]) -> Iterator[Row]:
-        for channel, blob in self._stored.run(packed):
+        output = ((label, channel, rows) for channel, rows in self._stored.run(packed))
+        for _, channel, blob in self._packed(label, output):
             yield Row(channel=channel, blob=blob)
 
 
@@ -88,12 +114,15 @@ class EarlierStageProcessor(BucketProcessor):
     """A processor for a stage with a join or lookups, whose output goes to another stage.
 
     Args:
-        plan: the plan of a bucket. It leaves results unpacked.
+        plan: the plan of a bucket.
         onward: the plan of what takes the results.
+        files: the tables that the stage's tasks write files for.
     """
 
-    def __init__(self, plan: BucketPlan, onward: DerivedStream | GroupStage) -> None:
-        super().__init__(plan)
+    def __init__(
+        self, plan: BucketPlan, onward: DerivedStream | GroupStage, files: OutputFiles | None = None
+    ) -> None:
+        super().__init__(plan, files)
         self._onward: bytes = _AS_SPARK_DOES.dumps(onward)
 
     @cached_property
@@ -102,7 +131,8 @@ class EarlierStageProcessor(BucketProcessor):
         return onward
 
     def _rows(self, label: int, packed: Iterator[tuple[str, bytes]]) -> Iterator[Row]:
-        for bucket, channel, blob in self._next.hand_over(label, self._stored.run(packed)):
+        output = self._next.hand_over(label, self._stored.run(packed))
+        for bucket, channel, blob in self._packed(label, output):
             yield Row(bucket=bucket, channel=channel, blob=blob)
 
 
@@ -118,7 +148,8 @@ class GroupProcessor(StageProcessor):
         return StoredGroups(plan, self._manifest, self._segments, cache_directory())
 
     def _rows(self, label: int, packed: Iterator[tuple[str, bytes]]) -> Iterator[Row]:
-        for channel, blob in self._stored.run(packed):
+        output = ((label, channel, blob) for channel, blob in self._stored.run(packed))
+        for _, channel, blob in self._packed(label, output):
             yield Row(channel=channel, blob=blob)
 
 
@@ -128,10 +159,11 @@ class EarlierGroupProcessor(GroupProcessor):
     Args:
         stage: the plan of the stage.
         onward: the plan of the stage that takes the final groups.
+        files: the tables that the stage's tasks write files for.
     """
 
-    def __init__(self, stage: GroupStage, onward: GroupStage) -> None:
-        super().__init__(stage)
+    def __init__(self, stage: GroupStage, onward: GroupStage, files: OutputFiles | None = None) -> None:
+        super().__init__(stage, files)
         self._onward: bytes = _AS_SPARK_DOES.dumps(onward)
 
     @cached_property
@@ -140,7 +172,8 @@ class EarlierGroupProcessor(GroupProcessor):
         return onward
 
     def _rows(self, label: int, packed: Iterator[tuple[str, bytes]]) -> Iterator[Row]:
-        for bucket, channel, blob in self._next.hand_over(label, self._stored.run(packed)):
+        output = self._next.hand_over(label, self._stored.run(packed))
+        for bucket, channel, blob in self._packed(label, output):
             yield Row(bucket=bucket, channel=channel, blob=blob)
 
 
@@ -148,7 +181,7 @@ class ResultsProcessor(BucketProcessor):
     """A processor for `transformWithStateInPandas` that puts out only results, as columns.
 
     If results were blobs, each task would need one more process to unpack them, and all bytes would be copied
-    to that process and back. The plan must leave results unpacked (`packs_results` false).
+    to that process and back.
     """
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
@@ -172,3 +205,11 @@ def _as_frame(batch: pa.RecordBatch) -> pd.DataFrame:
 
     columns = zip(batch.schema.names, map(pd.arrays.ArrowExtensionArray, batch.columns), strict=True)
     return pd.DataFrame(dict(columns), copy=False)
+
+
+def _batch_number() -> int:
+    """Return the number of the batch that this task belongs to."""
+    task = TaskContext.get()
+    if task is None or (number := task.getLocalProperty("streaming.sql.batchId")) is None:
+        raise AssertionError("Spark does not say which batch this task belongs to")
+    return int(number)

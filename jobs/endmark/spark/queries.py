@@ -118,6 +118,7 @@ class Queries:
             self.directories,
             self.cache_name,
             full_batch=self.pace.full_batch(sum(self.partitions.values())),
+            files=self.sink.files,
         )
         writer = frame.writeStream.queryName(self.pipeline.name).foreachBatch(self.sink)
         return writer.option("checkpointLocation", str(self._checkpoint)).trigger(**self.pace.trigger).start()

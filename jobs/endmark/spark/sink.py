@@ -2,8 +2,8 @@
 
 Spark's `foreachBatch` calls the sink for each batch. The sink
 1. runs the batch. Its tasks write files for the tables and report files, metrics and the patterns that all
-   buckets announce together. With an output topic, the packed batch is persisted first, so that publishing
-   does not compute the stateful plan again;
+   buckets announce together. With an output topic, the output of the tasks is persisted first, so that
+   publishing does not compute the stateful plan again;
 2. commits the files to their tables with (app id, batch id), unless an earlier attempt has done so. It
    publishes to the output topics, if there are any. A topic gets a repeated batch again;
 3. records the batch in the ops database, where it replaces an earlier attempt's. It passes the batch on to
@@ -29,7 +29,7 @@ from endmark.control.knobs import filed, steps_of
 from endmark.driver.table_log import TableLog
 from endmark.driver.topics import require_counted
 from endmark.engine import channels
-from endmark.engine.delta_files import DeltaFiles, write_files
+from endmark.engine.delta_files import OutputFiles, write_files
 from endmark.latency import latency_samples
 from endmark.metrics import Samples, add, sample
 from endmark.operators.stream_join.announce import aligned
@@ -112,13 +112,13 @@ class Sink:
             packed.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             started = perf_counter()
-            output = self._run(packed, batch_id)
+            output = self._run(packed)
             reports, patterns = output[channels.METRICS], aligned(output[channels.PATTERNS])
             samples, offsets = self._summed(reports, patterns, batch_id)
             for topic, ends in offsets.items():
                 require_counted(topic, map(int, ends), self._partitions.get(topic, 0))
             samples[sample("compute_seconds")] = perf_counter() - started
-            files = self._files(output[channels.FILES], patterns, batch_id)
+            files = self._files(output[channels.FILES], patterns)
             samples |= self._commit(files, batch_id)
             samples |= latency_samples((report.get("times", {}) for report in reports), time.time())
             if self._topics:
@@ -143,19 +143,25 @@ class Sink:
             if self._topics:
                 packed.unpersist()
 
-    def _run(self, packed: DataFrame, batch_id: int) -> dict[str, list[Any]]:
-        """Run the batch's tasks, which write files for the tables; return their reports by channel."""
-        tables = {table.channel: table.files(batch_id) for table in self._tables}
+    @property
+    def files(self) -> OutputFiles:
+        """The tables that the tasks of a batch write files for."""
+        tables = {table.channel: table.files() for table in self._tables}
         for table in self._tables:
             tables |= table.deleted_files()
-        files = DeltaFiles(tables, self._topics.keys() - tables.keys())
+        announced = {channels.ANNOUNCED} if channels.RESULTS in self._topics else set()
+        return OutputFiles(tables, frozenset(self._topics.keys() | announced))
+
+    def _run(self, packed: DataFrame) -> dict[str, list[Any]]:
+        """Run the batch's tasks, which write files for the tables; return their reports by channel."""
         output: dict[str, list[Any]] = {channels.METRICS: [], channels.PATTERNS: [], channels.FILES: []}
-        for row in packed.mapInArrow(files.__call__, channels.UNPACKED_DDL).collect():
+        reports = packed.where(F.col("channel").isin(list(output))) if self._topics else packed
+        for row in reports.collect():
             output[row.channel].append(json.loads(bytes(row.blob)))
         return output
 
     def _files(
-        self, written: list[dict[str, Any]], patterns: dict[str, str], batch_id: int
+        self, written: list[dict[str, Any]], patterns: dict[str, str]
     ) -> dict[str, list[dict[str, Any]]]:
         """Return files by channel: the files of tasks, and one with the patterns of all buckets together."""
         files: dict[str, list[dict[str, Any]]] = {}
@@ -165,7 +171,7 @@ class Sink:
             if table.channel == channels.ANNOUNCED and patterns:
                 columns = [pa.array(column, pa.string()) for column in zip(*patterns.items(), strict=True)]
                 rows = pa.table(columns, schema=table.schema)
-                files.setdefault(table.channel, []).extend(write_files(table.files(batch_id), rows))
+                files.setdefault(table.channel, []).extend(write_files(table.files(), rows))
         return files
 
     def _commit(self, files: Mapping[str, list[dict[str, Any]]], batch_id: int) -> Samples:

@@ -96,14 +96,9 @@ class Target:
         """The columns of `brought`, as Spark's DDL."""
         return ddl(self.brought)
 
-    def files(self, batch_id: int | None = None) -> FileTable:
-        """Return the table in the form in which the tasks of a batch write its files.
-
-        Args:
-            batch_id: the number of the batch; `None` for rows that have it already.
-        """
-        number = batch_id if self.numbered else None
-        return FileTable(self.path, self.schema, number, self.partition_by)
+    def files(self) -> FileTable:
+        """Return the table in the form in which tasks write its files."""
+        return FileTable(self.path, self.schema, self.numbered, self.partition_by)
 
     def deleted_files(self) -> dict[str, FileTable]:
         """Return the form in which tasks write files of deleted keys, by channel; none without such keys.

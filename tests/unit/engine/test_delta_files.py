@@ -15,7 +15,8 @@ from deltalake import DeltaTable
 from endmark.driver.checkpoint import claimed
 from endmark.driver.table_log import TableLog
 from endmark.engine import channels
-from endmark.engine.delta_files import DeltaFiles, FileTable
+from endmark.engine.delta_files import FileTable, OutputFiles, TaskFiles
+from endmark.profile import Profile
 from endmark.spark.tables import Target, prepare
 from endmark.state import codec
 
@@ -45,29 +46,30 @@ FULL = {
     "scores": [0.5, 1.0],
 }
 EMPTY: dict[str, Any] = dict.fromkeys(SCHEMA.names)
+Passed = list[tuple[str, bytes | pa.RecordBatch]]
 
 
-def packed(*rows: tuple[str, bytes]) -> pa.RecordBatch:
-    names, blobs = zip(*rows, strict=True)
-    return pa.record_batch({"channel": list(names), "blob": pa.array(blobs, pa.binary())})
+def results(*rows: dict[str, Any]) -> tuple[str, pa.RecordBatch]:
+    return channels.RESULTS, pa.RecordBatch.from_pylist(list(rows), schema=SCHEMA)
 
 
-def results(*rows: dict[str, Any]) -> tuple[str, bytes]:
-    return channels.RESULTS, codec.encode(pa.RecordBatch.from_pylist(list(rows), schema=SCHEMA))
+def through(output: OutputFiles, number: int, *parts: tuple[str, bytes | pa.RecordBatch]) -> Passed:
+    """What leaves a task, its files with it, but not its last profile."""
+    task = TaskFiles(output, number, Profile())
+    left = [(channel, rows) for channel, rows in parts if not task.take(channel, rows)]
+    *files, (last, profile) = task.finish()
+    assert last == channels.METRICS
+    assert json.loads(profile)["samples"].keys() == {"profile_seconds_total{phase=files}"}
+    return left + files
 
 
 def written(
-    table: FileTable, *batches: pa.RecordBatch
-) -> tuple[list[dict[str, Any]], list[tuple[str, bytes]]]:
-    """The files of a task, and what it has passed on beside its profile."""
-    files, passed = [], []
-    for batch in DeltaFiles({channels.RESULTS: table})(iter(batches)):
-        for channel, blob in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            if channel == channels.FILES:
-                files.append(json.loads(blob))
-            elif b"profile_seconds_total{phase=files}" not in blob:
-                passed.append((channel, blob))
-    return files, passed
+    table: FileTable, *parts: tuple[str, bytes | pa.RecordBatch]
+) -> tuple[list[dict[str, Any]], Passed]:
+    """The files of a task, and what it has passed on beside them."""
+    left = through(OutputFiles({channels.RESULTS: table}), 3, *parts)
+    files = [json.loads(blob) for channel, blob in left if channel == channels.FILES]
+    return files, [(channel, rows) for channel, rows in left if channel != channels.FILES]
 
 
 @pytest.fixture
@@ -80,9 +82,9 @@ def target(tmp_path: Path) -> Target:
 
 def test_rows_of_a_task_make_one_file_and_the_rest_passes(target: Target) -> None:
     metrics = channels.METRICS, b'{"samples": {}}'
-    batches = packed(results(FULL), metrics), packed(results(EMPTY, FULL))
+    channel, more = results(EMPTY, FULL)
 
-    files, passed = written(target.files(3), *batches)
+    files, passed = written(target.files(), results(FULL), metrics, (channel, codec.encode(more)))
     TableLog(target.files(), (), "app").commit(files, 3)
 
     assert passed == [metrics]
@@ -91,25 +93,24 @@ def test_rows_of_a_task_make_one_file_and_the_rest_passes(target: Target) -> Non
     found = table.to_pyarrow_table().to_pylist()
     assert sorted(found, key=repr) == sorted([FULL, EMPTY, FULL], key=repr)
     assert table.transaction_version("app") == 3
-    assert written(target.files(3), packed(metrics)) == ([], [metrics])
+    assert written(target.files(), metrics) == ([], [metrics])
 
 
-def test_rows_that_are_only_published_go_into_no_table(target: Target) -> None:
-    """Rows that are passed on have one schema in all batches of a task."""
-    files = DeltaFiles({channels.GROUPS: target.files(0)}, [channels.RESULTS])
-    metrics = channels.METRICS, b'{"samples": {}}'
+def test_rows_for_topics_leave_the_task(target: Target) -> None:
+    """Those of a table are in its files, too."""
+    output = OutputFiles({channels.RESULTS: target.files()}, frozenset({channels.RESULTS, channels.GROUPS}))
 
-    found = list(files(iter([packed(results(FULL), metrics)])))
+    *passed, (last, _) = through(output, 0, results(FULL), (channels.GROUPS, b"x"))
 
-    assert {name for batch in found for name in batch.column("channel").to_pylist()} == {channels.METRICS}
-    assert sum(batch.num_rows for batch in found) == 2
+    assert passed == [results(FULL), (channels.GROUPS, b"x")]
+    assert last == channels.FILES
 
 
 def test_a_batch_is_committed_once(target: Target) -> None:
     """Though a second attempt has written files, too, and by a job that was started again."""
     for log in (TableLog(target.files(), (), "app"), TableLog(target.files(), (), "app")):
         for _ in range(2):
-            files, _passed = written(target.files(0), packed(results(FULL)))
+            files, _passed = written(target.files(), results(FULL))
             log.commit(files, 0)
 
     table = DeltaTable(str(target.path))
@@ -123,8 +124,8 @@ def test_the_log_says_what_a_file_holds(target: Target) -> None:
 
     last = FULL | {"name": "ö" * 40}
 
-    [file], _ = written(target.files(0), packed(results(FULL, last)), packed(results(other, EMPTY)))
-    [alone], _ = written(target.files(0), packed(results(FULL)))
+    [file], _ = written(target.files(), results(FULL, last), results(other, EMPTY))
+    [alone], _ = written(target.files(), results(FULL))
 
     stats = json.loads(file["stats"], parse_float=Decimal)
     assert stats["numRecords"] == 4
@@ -141,7 +142,7 @@ def test_a_task_with_many_rows_writes_several_files(target: Target, monkeypatch:
     monkeypatch.setattr("endmark.engine.delta_files._WAITING_BYTES", 500)
     rows = [FULL | {"id": number} for number in range(20)]
 
-    files, _ = written(target.files(0), *(packed(results(row)) for row in rows))
+    files, _ = written(target.files(), *(results(row) for row in rows))
     TableLog(target.files(), (), "app").commit(files, 0)
 
     assert 1 < len(files) < len(rows)
@@ -154,10 +155,11 @@ def test_the_number_of_the_batch(tmp_path: Path) -> None:
     target = Target(channels.RUNNING, tmp_path / "running", schema, numbered=True)
     with claimed(tmp_path / "checkpoint"):
         prepare({"running": target}, "app", tmp_path / "checkpoint")
-    rows = codec.encode(pa.record_batch({"id": [1, 2]}))
-    [*_, told] = DeltaFiles({channels.RUNNING: target.files(5)})(iter([packed((channels.RUNNING, rows))]))
+    output = OutputFiles({channels.RUNNING: target.files()})
+    [(_, file)] = through(output, 5, (channels.RUNNING, pa.record_batch({"id": [1, 2]})))
 
-    TableLog(target.files(), (), "app").commit([json.loads(told.column("blob")[0].as_py())], 5)
+    assert isinstance(file, bytes)
+    TableLog(target.files(), (), "app").commit([json.loads(file)], 5)
 
     assert DeltaTable(str(target.path)).to_pyarrow_table().to_pylist() == [
         {"id": 1, "batch": 5},

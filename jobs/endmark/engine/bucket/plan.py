@@ -53,7 +53,6 @@ class BucketPlan:
         made_with: settings that must not change while there is state, beyond those that a checkpoint pins.
         in_band: whether violations leave as text, for a frame that has a column of punctuations.
         shows_results: whether results leave the bucket. If not, only their groups do.
-        packs_results: whether results leave as blobs, which can be shuffled or written to tables.
         derived: the stream that has the results of the stage before; `None` in the first stage.
         goes_on: whether results are a derived stream of the next stage. Then the bucket makes a report for
             it, and what it reads of knobs and batches passes through.
@@ -77,7 +76,6 @@ class BucketPlan:
     made_with: Mapping[str, str] = field(default_factory=dict)
     in_band: bool = False
     shows_results: bool = True
-    packs_results: bool = True
     derived: DerivedStream | None = None
     goes_on: bool = False
     later: frozenset[str] = frozenset()
@@ -121,9 +119,8 @@ class BucketPlan:
             buckets=buckets,
             lookups=tuple(lookups),
             steps=steps_of(pipeline),
-            # The next stage takes all results, and packs those that leave for the sink.
+            # The next stage takes all results, and hands on those that leave for the sink.
             shows_results=bool(behind) or pipeline.shows_results or pipeline.regroups,
-            packs_results=not (behind or pipeline.regroups),
             derived=derived,
             goes_on=bool(behind),
             later=frozenset(name for each in behind for name in each.streams),

@@ -106,8 +106,8 @@ class BucketTask:
             packed: the blobs of the batch, each with its channel.
 
         Yields:
-            Blobs for the sink, each with its channel. Results are blobs or record batches, as the plan says.
-            Closed keys for the next stage are record batches.
+            Blobs for the sink, each with its channel. Results, and closed keys for the next stage, are record
+            batches.
         """
         arrived: dict[str, list[bytes]] = {}
         for channel, blob in packed:
@@ -198,9 +198,7 @@ class BucketTask:
         measured = []
         for result in self._stepped(channels.gathered(self._results(batches, catch_up=catch_up))):
             if self._plan.shows_results:
-                with self._profile.phase("emit"):
-                    shown = codec.encode(result) if self._plan.packs_results else result
-                yield channels.RESULTS, shown
+                yield channels.RESULTS, result
             if self._groups is not None:
                 with self._profile.phase("aggregate"):
                     measured.append(self._groups.inputs(result))
