@@ -98,14 +98,7 @@ class _Task:
         self.profile = Profile()
 
     def read(self, batch: pa.RecordBatch) -> None:
-        # A batch is usually of one partition, but Spark may put several small ones into one Arrow batch.
-        origins = pa.table({"topic": batch.column("topic"), "partition": batch.column("partition")})
-        for origin in origins.group_by(["topic", "partition"]).aggregate([]).to_pylist():
-            topic, partition = origin["topic"], origin["partition"]
-            mine = pc.and_(
-                pc.equal(batch.column("topic"), topic), pc.equal(batch.column("partition"), partition)
-            )
-            records = batch.filter(mine)
+        for topic, partition, records in _by_partition(batch):
             first, last = (int(int64(records.column("offset"))[at]) for at in (0, -1))
             self._records += records.num_rows
             self._until.setdefault(topic, {})[str(partition)] = last + 1
@@ -374,6 +367,22 @@ class _Task:
             report["unreadable"] = self._unreadable
             report["failures"] = [each for failures in self._failures.values() for each in failures.reports()]
             self.packer.add_json(self._buckets.labels[0], channels.METRICS, report)
+
+
+def _by_partition(batch: pa.RecordBatch) -> Iterator[tuple[str, int, pa.RecordBatch]]:
+    """Yield each topic and partition of a batch with its records, in order."""
+    topics, partitions = batch.column("topic"), batch.column("partition")
+    if len(pc.unique(topics)) == len(pc.unique(partitions)) == 1:  # as our source of Kafka's records has it
+        yield topics[0].as_py(), partitions[0].as_py(), batch
+        return
+    origins = pa.table({"topic": topics, "partition": partitions}).group_by(["topic", "partition"])
+    for origin in origins.aggregate([]).to_pylist():
+        topic, partition = origin["topic"], origin["partition"]
+        yield (
+            topic,
+            partition,
+            batch.filter(pc.and_(pc.equal(topics, topic), pc.equal(partitions, partition))),
+        )
 
 
 def _event_times(stream: StreamPlan, parsed: Parsed) -> Ints:
