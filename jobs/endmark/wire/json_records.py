@@ -138,12 +138,10 @@ class JsonParser:
         return values, is_row, is_punctuation, has_extra
 
     def _match(self, values: pa.Array) -> tuple[Bools, Bools, Bools]:
-        is_row, nothing = matching(values, self._row), np.zeros(len(values), bool)
-        is_punctuation = nothing if self._punctuation is None else matching(values, self._punctuation)
-        if self._row_with_extra is None:
-            return is_row, is_punctuation, nothing
-        left, has_extra = np.flatnonzero(~(is_row | is_punctuation)), nothing.copy()
-        has_extra[left] = matching(values.take(pa.array(left)), self._row_with_extra)
+        # Most records are rows, so only the others are compared with the other expressions.
+        is_row = matching(values, self._row)
+        is_punctuation = _matching_rest(values, is_row, self._punctuation)
+        has_extra = _matching_rest(values, is_row | is_punctuation, self._row_with_extra)
         return is_row | has_extra, is_punctuation, has_extra
 
     def _sort_out(
@@ -173,3 +171,11 @@ class JsonParser:
 
     def _promise(self, value: bytes) -> Punctuation:
         return read_promise(value, self._stream, self.columns, self.punctuated_on, self._heartbeat_on)
+
+
+def _matching_rest(values: pa.Array, known: Bools, expression: str | None) -> Bools:
+    """Return a mask of the texts that match an expression, without those that are known to match another."""
+    found, left = np.zeros(len(values), bool), np.flatnonzero(~known)
+    if expression is not None and len(left):
+        found[left] = matching(values.take(pa.array(left)), expression)
+    return found
