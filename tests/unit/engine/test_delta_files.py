@@ -54,7 +54,7 @@ def results(*rows: dict[str, Any]) -> tuple[str, pa.RecordBatch]:
 
 
 def through(output: OutputFiles, number: int, *parts: tuple[str, bytes | pa.RecordBatch]) -> Passed:
-    """What leaves a task, its files with it, but not its last profile."""
+    """Return what leaves a task, its files with it, but not its last profile."""
     task = TaskFiles(output, number, Profile())
     left = [(channel, rows) for channel, rows in parts if not task.take(channel, rows)]
     *files, (last, profile) = task.finish()
@@ -97,7 +97,7 @@ def test_rows_of_a_task_make_one_file_and_the_rest_passes(target: Target) -> Non
 
 
 def test_rows_for_topics_leave_the_task(target: Target) -> None:
-    """Those of a table are in its files, too."""
+    """Rows that a topic gets leave the task, and those of a table are in its files, too."""
     output = OutputFiles({channels.RESULTS: target.files()}, frozenset({channels.RESULTS, channels.GROUPS}))
 
     *passed, (last, _) = through(output, 0, results(FULL), (channels.GROUPS, b"x"))
