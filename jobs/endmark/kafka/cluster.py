@@ -1,7 +1,8 @@
 """A Kafka cluster: the addresses of its brokers, and how our clients log in.
 
-One description serves both of our clients, kafka-python and the Java client in Spark. Certificates are files
-of PEM. The Java client gets their text, so only the process that makes the client needs the files.
+One description serves all of our clients: kafka-python, librdkafka in tasks, and the Java client in Spark.
+Certificates are files of PEM. Tasks and the Java client get the text of these, so only the driver needs the
+files.
 """
 
 from __future__ import annotations

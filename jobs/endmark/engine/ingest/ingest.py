@@ -51,7 +51,7 @@ _EXAMPLE_LENGTH = 300  # the most characters of an error that is an example of i
 
 
 class Ingest:
-    """A function for `mapInArrow` over Kafka's columns topic, partition, offset, timestamp and value.
+    """A function from batches of Kafka's records (`endmark.kafka.ranges.RECORDS`) to packed rows.
 
     Args:
         streams: the plans of the streams, by name.
