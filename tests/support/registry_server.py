@@ -45,6 +45,7 @@ class RegistryServer(Part):
         command = [
             str(require_java()),
             "-Xmx300m",
+            "-XX:TieredStopAtLevel=1",
             f"-Dquarkus.http.host={LOOPBACK}",
             f"-Dquarkus.http.port={self._port}",
             "-jar",

@@ -70,7 +70,14 @@ class S3Server(Part):
         settings.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
         logging.write_text(_LOGGING)
         jars = ":".join(map(str, pinned_jars(_PINS, "s3", "an S3 server", print)))
-        command = [str(require_java()), "-Xmx256m", f"-Dlogback.configurationFile={logging}", "-cp", jars]
+        command = [
+            str(require_java()),
+            "-Xmx256m",
+            "-XX:TieredStopAtLevel=1",
+            f"-Dlogback.configurationFile={logging}",
+            "-cp",
+            jars,
+        ]
         command += ["org.gaul.s3proxy.Main", "--properties", str(settings)]
         self._process = ManagedProcess("s3proxy", command, self._data_dir / "server.log")
         self._process.wait_ready(lambda: listens(self._port), _SECONDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shlex
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -58,6 +59,8 @@ def _silent(line: str) -> None: ...
 class Broker(Part):
     """A Kafka broker on 127.0.0.1 whose topics outlast restarts.
 
+    Its Java gets the options in the environment variable `ENDMARK_BROKER_JAVA_OPTIONS`.
+
     The broker ends with this process. Acknowledged records survive its end. They are not forced to disk, so a
     power cut may lose them.
 
@@ -83,7 +86,9 @@ class Broker(Part):
         """
         require_free_port(self._port, "Kafka broker")
         classpath = os.pathsep.join(str(jar) for jar in broker_jars(self._say))
-        java = [str(require_java()), "-Xmx512m", f"-Dlog4j2.configurationFile={_LOGGING}", "-cp", classpath]
+        options = shlex.split(os.environ.get("ENDMARK_BROKER_JAVA_OPTIONS", ""))
+        java = [str(require_java()), "-Xmx512m", f"-Dlog4j2.configurationFile={_LOGGING}", *options]
+        java += ["-cp", classpath]
         with claimed(self._data_dir, "Kafka broker") as claim:
             settings = self._write_settings()
             self._format_once(java, settings)
