@@ -25,6 +25,7 @@ from endmark.errors import ConfigError
 from endmark.kafka.cluster import KafkaCluster, Login, Tls, python_client
 from endmark.punctuation.pattern import Equals
 from endmark.wire.control import Turn
+from support.identity_provider import SCOPE, IdentityProvider
 from support.ops_tokens import WRITER
 from support.secured_broker import Certificates, SecuredBroker
 
@@ -59,8 +60,17 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 @pytest.fixture(scope="module")
-def broker(certificates: Certificates, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
-    with SecuredBroker(tmp_path_factory.mktemp("broker"), certificates, {"plain": "plain-4711"}) as running:
+def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IdentityProvider]:
+    with IdentityProvider(tmp_path_factory.mktemp("identities"), {"job": PASSWORDS["job"]}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def broker(
+    certificates: Certificates, provider: IdentityProvider, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SecuredBroker]:
+    plain = {"plain": "plain-4711"}
+    with SecuredBroker(tmp_path_factory.mktemp("broker"), certificates, plain, provider.keys) as running:
         for part, password in PASSWORDS.items():
             running.add_user(part, password)
             running.allow(part, rights_of(part))
@@ -90,10 +100,12 @@ def section(user: str, certificates: Certificates, broker: SecuredBroker) -> dic
 
 
 def test_a_job_reads_writes_publishes_and_is_verified(
-    broker: SecuredBroker, certificates: Certificates, tls: Tls, tmp_path: Path
+    broker: SecuredBroker, certificates: Certificates, provider: IdentityProvider, tls: Tls, tmp_path: Path
 ) -> None:
-    produce(cluster(broker, tls, "producer"))
-    file = pipeline_file(tmp_path, section("job", certificates, broker))
+    """The job logs in by a password first, and by tokens when it goes on."""
+    produce(cluster(broker, tls, "producer"), range(20))
+    login = section("job", certificates, broker)
+    file = pipeline_file(tmp_path, login)
     for part, password in PASSWORDS.items():
         (tmp_path / part).write_text(password + "\n")
     (tmp_path / "operator.yaml").write_text(json.dumps({"kafka": section("operator", certificates, broker)}))
@@ -106,21 +118,27 @@ def test_a_job_reads_writes_publishes_and_is_verified(
     finally:
         job.stop()
 
+    produce(cluster(broker, tls, "producer"), range(20, 30))
+    tokens = {"mechanism": "OAUTHBEARER", "token_url": provider.token_url, "scope": SCOPE}
+    pipeline_file(tmp_path, login | {"sasl": {"user": "job", "password": "${KAFKA_PASSWORD}"} | tokens})
+    warehouse = f"--warehouse={tmp_path / 'warehouse'}"
+    run(tmp_path, "job", "run", str(file), warehouse, "--buckets=2", "--available-now").wait_done(240)
+    assert provider.given >= 3  # one for each of our clients
     verified = run(tmp_path, "job", "verify", str(file), f"--warehouse={tmp_path / 'warehouse'}")
     verified.wait_done(120)
     with closing(KafkaConsumer(bootstrap_servers=broker.bootstrap)) as consumer:
         [published] = consumer.end_offsets([TopicPartition("paid", 0)]).values()
-    assert published >= 20
+    assert published >= 30
     leaks = [path for path in tmp_path.rglob("*") if path.is_file() and leaks_in(path, tmp_path)]
     assert leaks == []
 
 
-def produce(kafka: KafkaCluster) -> None:
-    """Send 20 orders, each with a payment, and close them."""
+def produce(kafka: KafkaCluster, orders: range) -> None:
+    """Send orders, each with a payment, and close them."""
     at = datetime(2026, 1, 31, 12, tzinfo=UTC)
     for topic in ("orders", "payments"):
         with StreamProducer(kafka, topic, COLUMNS, key="order_id") as producer:
-            for order in range(20):
+            for order in orders:
                 producer.send({"order_id": order, "amount": Decimal("1.50"), "at": at})
                 producer.punctuate({"order_id": Equals(order)})
 
@@ -210,7 +228,9 @@ def test_plain_and_a_certificate_log_in_too(
             assert consumer.topics() == set()  # they have no rights
 
 
-def test_each_refusal_names_its_cause(broker: SecuredBroker, tls: Tls, certificates: Certificates) -> None:
+def test_each_refusal_names_its_cause(
+    broker: SecuredBroker, tls: Tls, certificates: Certificates, provider: IdentityProvider
+) -> None:
     def asked(kafka: KafkaCluster) -> str:
         with pytest.raises(ConfigError) as refused:
             partition_counts(kafka, ["orders"])
@@ -218,6 +238,8 @@ def test_each_refusal_names_its_cause(broker: SecuredBroker, tls: Tls, certifica
 
     wrong = KafkaCluster(broker.with_login, tls, Login("SCRAM-SHA-512", "job", "wrong"))
     assert "refuses the login of job by SCRAM-SHA-512: Authentication failed" in asked(wrong)
+    unknown = Login("OAUTHBEARER", "nobody", "wrong", provider.token_url, SCOPE)
+    assert "refuses a token for nobody: 401" in asked(KafkaCluster(broker.with_login, tls, unknown))
     job = cluster(broker, tls, "job")
     stranger = KafkaCluster(job.bootstrap, Tls(), job.login)
     assert "unable to get local issuer certificate; kafka.tls.ca must" in asked(stranger)

@@ -1,7 +1,8 @@
-"""A Kafka broker that asks for TLS, for a login or a certificate, and for rights."""
+"""A Kafka broker that asks for TLS, for a login, a token or a certificate, and for rights."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Iterable
@@ -9,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import (
     ACL,
@@ -36,13 +38,21 @@ ssl.keystore.location={keystore}
 ssl.truststore.type=PEM
 ssl.truststore.location={ca}
 listener.name.ssl.ssl.client.auth=required
-sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512,PLAIN
+sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512,PLAIN{tokens}
 listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config={scram}
 listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config={scram}
 listener.name.sasl_ssl.plain.sasl.jaas.config={module} required {plain};
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
 """
+
+_BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearer"
+_TOKENS = """\
+,OAUTHBEARER
+listener.name.sasl_ssl.oauthbearer.sasl.jaas.config={bearer}LoginModule required;
+listener.name.sasl_ssl.oauthbearer.sasl.server.callback.handler.class={bearer}ValidatorCallbackHandler
+listener.name.sasl_ssl.oauthbearer.sasl.oauthbearer.jwks.endpoint.url={keys}"""
+_BELIEVED = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls="
 
 
 @dataclass(frozen=True)
@@ -91,13 +101,24 @@ class SecuredBroker(Broker):
         data_dir: the directory of its topics.
         certificates: its certificates.
         plain: the passwords of users of the mechanism PLAIN. SCRAM has users of its own, see `add_user`.
+        keys: the file of an identity provider's keys; `None` takes no tokens.
     """
 
-    def __init__(self, data_dir: Path, certificates: Certificates, plain: dict[str, str]) -> None:
+    def __init__(
+        self, data_dir: Path, certificates: Certificates, plain: dict[str, str], keys: Path | None = None
+    ) -> None:
         super().__init__(data_dir)
+        self._keys = keys
         self._certificates = certificates
         self._plain = plain
         self._login, self._certificate = free_port(), free_port()
+
+    def start(self) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            if self._keys is not None:
+                usual = os.environ["ENDMARK_BROKER_JAVA_OPTIONS"]
+                patch.setenv("ENDMARK_BROKER_JAVA_OPTIONS", f"{usual} {_BELIEVED}{self._keys.as_uri()}")
+            super().start()
 
     @property
     def with_login(self) -> str:
@@ -121,6 +142,7 @@ class SecuredBroker(Broker):
             keystore=self._certificates.path("keystore.pem"),
             ca=self._certificates.path("ca.pem"),
             scram=_SCRAM,
+            tokens="" if self._keys is None else _TOKENS.format(bearer=_BEARER, keys=self._keys.as_uri()),
             module=_PLAIN,
             plain=" ".join(f'user_{user}="{password}"' for user, password in self._plain.items()),
         )

@@ -8,16 +8,22 @@ files.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from endmark.errors import ConfigError
+
+if TYPE_CHECKING:
+    from endmark.kafka.tokens import Tokens
 
 _LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
 }
+_FETCHES_TOKENS = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 MECHANISMS = tuple(_LOGIN_MODULES)
 
 
@@ -40,17 +46,21 @@ class Tls:
 
 @dataclass(frozen=True)
 class Login:
-    """A user and a password.
+    """A user and a password, or a client of an identity provider and its secret.
 
     Args:
         mechanism: one of `MECHANISMS`.
-        user: the name of the user.
-        password: the password, which is never shown.
+        user: the name of the user, or of the client.
+        password: the password or secret, which is never shown.
+        token_url: where the identity provider gives tokens, under OAUTHBEARER alone.
+        scope: the scope of the token; `None` asks for none.
     """
 
     mechanism: str
     user: str
     password: str = field(repr=False)
+    token_url: str | None = None
+    scope: str | None = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +95,8 @@ class KafkaCluster:
         """Return the arguments by which kafka-python connects.
 
         Raises:
-            ConfigError: a file of certificates cannot be read.
+            ConfigError: a file of certificates cannot be read, or no token is given to us.
+            MissingPartError: the identity provider does not answer.
         """
         found: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap.split(","),
@@ -105,8 +116,11 @@ class KafkaCluster:
                     found[name] = str(file)
         if self.login is not None:
             found["sasl_mechanism"] = self.login.mechanism
-            found["sasl_plain_username"] = self.login.user
-            found["sasl_plain_password"] = self.login.password
+            if self.login.token_url is None:
+                found["sasl_plain_username"] = self.login.user
+                found["sasl_plain_password"] = self.login.password
+            else:
+                found["sasl_oauth_token_provider"] = _tokens(self.login)
         return found
 
     def java(self) -> dict[str, str]:
@@ -125,10 +139,16 @@ class KafkaCluster:
                 found["ssl.keystore.certificate.chain"] = _read(self.tls.certificate)
                 found["ssl.keystore.key"] = _read(self.tls.key)
         if self.login is not None:
-            module = _LOGIN_MODULES[self.login.mechanism]
-            user, password = _quoted(self.login.user), _quoted(self.login.password)
+            named = {"username": self.login.user, "password": self.login.password}
+            if self.login.token_url is not None:
+                named = {"clientId": self.login.user, "clientSecret": self.login.password}
+                if self.login.scope is not None:
+                    named["scope"] = self.login.scope
+                found["sasl.oauthbearer.token.endpoint.url"] = self.login.token_url
+                found["sasl.login.callback.handler.class"] = _FETCHES_TOKENS
+            options = " ".join(f"{name}={_quoted(value)}" for name, value in named.items())
             found["sasl.mechanism"] = self.login.mechanism
-            found["sasl.jaas.config"] = f"{module} required username={user} password={password};"
+            found["sasl.jaas.config"] = f"{_LOGIN_MODULES[self.login.mechanism]} required {options};"
         return found
 
     def librdkafka(self) -> dict[str, str]:
@@ -148,8 +168,16 @@ class KafkaCluster:
                 found["ssl.key.pem"] = _read(self.tls.key)
         if self.login is not None:
             found["sasl.mechanism"] = self.login.mechanism
-            found["sasl.username"] = self.login.user
-            found["sasl.password"] = self.login.password
+            if self.login.token_url is None:
+                found["sasl.username"] = self.login.user
+                found["sasl.password"] = self.login.password
+            else:
+                found["sasl.oauthbearer.method"] = "oidc"
+                found["sasl.oauthbearer.token.endpoint.url"] = self.login.token_url
+                found["sasl.oauthbearer.client.id"] = self.login.user
+                found["sasl.oauthbearer.client.secret"] = self.login.password
+                if self.login.scope is not None:
+                    found["sasl.oauthbearer.scope"] = self.login.scope
         return found
 
     def _plain(self) -> dict[str, str]:
@@ -187,6 +215,16 @@ def librdkafka_settings(kafka: ClusterOrAddress) -> dict[str, str]:
         ConfigError: a file of certificates cannot be read.
     """
     return _cluster(kafka).librdkafka()
+
+
+@lru_cache
+def _tokens(login: Login) -> Tokens:
+    """Return the tokens of a login, of which one is fetched, so that a refusal is told at once."""
+    from endmark.kafka.tokens import Tokens  # the job's tasks have no need of it
+
+    tokens = Tokens(login)
+    tokens.token()
+    return tokens
 
 
 def _cluster(kafka: ClusterOrAddress) -> KafkaCluster:

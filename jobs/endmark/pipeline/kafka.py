@@ -38,15 +38,37 @@ class Tls(Model):
         return self
 
 
+# An `http` URL would show the secret on the network, unless it stays on this machine.
+TokenUrl = Annotated[
+    str, StringConstraints(pattern=r"^(https://|http://(localhost|127\.0\.0\.1|\[::1\])[:/])[!-~]+$")
+]
+_SHOWN = ("PLAIN", "OAUTHBEARER")
+
+
 class Sasl(Model):
     """The user and the password. Write the password as `${KAFKA_PASSWORD}`.
 
     The variable `KAFKA_PASSWORD` then has the password, or `KAFKA_PASSWORD_FILE` the path of a file with it.
+    Under `OAUTHBEARER`, `user` is a client of an identity provider, `password` is the client's secret, and
+    `token_url` is where the provider gives the client a token, perhaps for a `scope`.
     """
 
-    mechanism: AtRestart[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]] = "SCRAM-SHA-512"
+    mechanism: AtRestart[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]] = "SCRAM-SHA-512"
     user: AtRestart[Annotated[str, Field(min_length=1)]]
     password: AtRestart[Annotated[SecretStr, Field(min_length=1)]]
+    token_url: AtRestart[TokenUrl | None] = None
+    scope: AtRestart[Annotated[str, Field(min_length=1)] | None] = None
+
+    @model_validator(mode="after")
+    def _check_tokens(self) -> Self:
+        if (self.mechanism == "OAUTHBEARER") != (self.token_url is not None):
+            raise ValueError(
+                "mechanism OAUTHBEARER needs a token_url, and no other mechanism has one; give both, or "
+                "neither"
+            )
+        if self.scope is not None and self.token_url is None:
+            raise ValueError("a scope is of a token; remove scope, or use OAUTHBEARER")
+        return self
 
 
 class Kafka(Model):
@@ -65,10 +87,10 @@ class Kafka(Model):
 
     @model_validator(mode="after")
     def _check_password(self) -> Self:
-        if self.sasl is not None and self.sasl.mechanism == "PLAIN" and self.tls is None:
+        if self.sasl is not None and self.sasl.mechanism in _SHOWN and self.tls is None:
             raise ValueError(
-                "sasl.mechanism PLAIN sends the password as it is, so it needs TLS; add `tls: {}`, or use "
-                "SCRAM-SHA-512"
+                f"sasl.mechanism {self.sasl.mechanism} sends a password or token as it is, so it needs TLS; "
+                "add `tls: {}`, or use SCRAM-SHA-512"
             )
         return self
 
@@ -78,7 +100,11 @@ class Kafka(Model):
         return KafkaCluster(
             bootstrap or self.bootstrap,
             None if tls is None else Certificates(tls.ca, tls.certificate, tls.key),
-            None if sasl is None else Login(sasl.mechanism, sasl.user, sasl.password.get_secret_value()),
+            None
+            if sasl is None
+            else Login(
+                sasl.mechanism, sasl.user, sasl.password.get_secret_value(), sasl.token_url, sasl.scope
+            ),
             self.client_id,
             self.rack,
         )

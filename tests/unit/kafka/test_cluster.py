@@ -102,7 +102,20 @@ def test_a_section_is_read_from_any_file(tmp_path: Path) -> None:
         ("kafka: {bootstrap: 'a:1', tls: {certificate: a}}", "kafka.tls: a certificate needs its key"),
         (
             "kafka: {bootstrap: 'a:1', sasl: {mechanism: PLAIN, user: a, password: b}}",
-            "kafka: sasl.mechanism PLAIN sends the password as it is, so it needs TLS",
+            "kafka: sasl.mechanism PLAIN sends a password or token as it is, so it needs TLS",
+        ),
+        (
+            "kafka: {bootstrap: 'a:1', tls: {}, sasl: {mechanism: OAUTHBEARER, user: a, password: b}}",
+            "mechanism OAUTHBEARER needs a token_url",
+        ),
+        (
+            "kafka: {bootstrap: 'a:1', sasl: {user: a, password: b, token_url: 'https://c/d'}}",
+            "no other mechanism has one",
+        ),
+        ("kafka: {bootstrap: 'a:1', sasl: {user: a, password: b, scope: c}}", "a scope is of a token"),
+        (
+            "kafka: {bootstrap: 'a:1', sasl: {user: a, password: b, token_url: 'http://c/d'}}",
+            "kafka.sasl.token_url: ",
         ),
         ("kafka: {bootstrap: 'a:1', sasl: {user: a, pasword: hidden}}", "did you mean password?"),
         ("kafka: {bootstrap: 'a:1', sasl: {user: a, password: [hidden]}}", "kafka.sasl.password: "),
