@@ -81,6 +81,16 @@ class OutputFiles:
     tables: Mapping[str, FileTable]
     published: frozenset[str] = frozenset()
 
+    @property
+    def of_earlier_stages(self) -> OutputFiles:
+        """The tables that stages before the last one write.
+
+        Published rows go through all later stages on their way to the sink. If each stage wrote a file of
+        them, a table would have its rows once for each stage. So the last stage writes these tables.
+        """
+        tables = {channel: table for channel, table in self.tables.items() if channel not in self.published}
+        return OutputFiles(tables, self.published)
+
 
 class TaskFiles:
     """Writes the files of one task from its output.

@@ -104,14 +104,17 @@ def build(
     ingest = Ingest(streams, buckets, ControlPlan.of(pipeline, unpaged_lookups(pipeline, directories)))
     packed = source.stream(spark, ingest.__call__, channels.PACKED_DDL)
     groups = group_stages(pipeline, buckets, buckets)
+    earlier_files = None if files is None else files.of_earlier_stages
     processors: list[StageProcessor] = [
         BucketProcessor(stage.bucket, files)
         if stage.onward is None
-        else EarlierStageProcessor(stage.bucket, stage.onward, files)
+        else EarlierStageProcessor(stage.bucket, stage.onward, earlier_files)
         for stage in stage_plans(pipeline, streams, looking, buckets, groups, full_batch)
     ]
     processors += [
-        GroupProcessor(stage, files) if onward is None else EarlierGroupProcessor(stage, onward, files)
+        GroupProcessor(stage, files)
+        if onward is None
+        else EarlierGroupProcessor(stage, onward, earlier_files)
         for stage, onward in zip_longest(groups, groups[1:])
     ]
     *earlier, last = processors

@@ -106,6 +106,20 @@ def test_rows_for_topics_leave_the_task(target: Target) -> None:
     assert last == channels.FILES
 
 
+def test_published_rows_are_written_once_on_their_way_through_two_stages(target: Target) -> None:
+    other = Target(channels.GROUPS, target.path, SCHEMA)
+    tables = {channels.RESULTS: target.files(), channels.GROUPS: other.files()}
+    output = OutputFiles(tables, frozenset({channels.RESULTS}))
+    groups = channels.GROUPS, results(EMPTY)[1]
+
+    first = through(output.of_earlier_stages, 0, results(FULL), groups)
+    last = through(output, 0, *first)
+
+    files = [json.loads(blob)["channel"] for channel, blob in last if channel == channels.FILES]
+    assert sorted(files) == [channels.GROUPS, channels.RESULTS]
+    assert [part for part in last if part[0] != channels.FILES] == [results(FULL)]
+
+
 def test_a_batch_is_committed_once(target: Target) -> None:
     """Though a second attempt has written files, too, and by a job that was started again."""
     for log in (TableLog(target.files(), (), "app"), TableLog(target.files(), (), "app")):
