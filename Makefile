@@ -8,6 +8,11 @@ CASES ?= 2000
 # The tests of the whole stack that `make test` runs: those that a change breaks most likely.
 FIRST := $(addprefix tests/stack/test_,dataframe.py pipeline_spark.py repeated_batch.py session.py)
 FIRST += $(addprefix tests/browser/test_,dashboard.py views.py)
+# PART=0, 1 or 2 takes a third of the tests of faults. All of them take as long as the rest of the stack.
+FAULTS := $(sort $(wildcard tests/faults/test_*.py))
+ifdef PART
+FAULTS := $(shell printf '%s\n' $(FAULTS) | awk 'NR % 3 == $(PART)')
+endif
 BESIDE := -n 3 --dist loadfile --no-loadscope-reorder
 SEED := $(or $(SEED),$(shell date +%s))
 
@@ -33,8 +38,8 @@ test: $(READY) test-system lint types ## Set up, then run units, oracle, and the
 	$(BIN)/pytest $(BESIDE) --hypothesis-profile=ci $(ARGS) $(FIRST) tests/oracle tests/unit tests/tidy jobs papers benchmarks
 
 .PHONY: test-all
-test-all: $(READY) test-system ## Run the other tests of the whole stack: outages, kills, neighbours, examples, each form of frames
-	$(BIN)/pytest $(BESIDE) $(ARGS) $(FIRST:%=--ignore=%) tests/stack tests/browser
+test-all: $(READY) test-system ## Run the other tests of the whole stack, and those of faults; PART=0, 1 or 2: a third of these
+	$(BIN)/pytest $(BESIDE) $(ARGS) $(FIRST:%=--ignore=%) $(FAULTS) tests/stack tests/browser
 
 .PHONY: oracle
 oracle: $(READY) test-system ## Run every operator on CASES random histories (2000), then with faults that the oracle must notice

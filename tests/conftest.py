@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from endmark.embedded.broker import Broker
 from endmark.embedded.mariadb import MariaDb
 from endmark.embedded.ports import free_port as find_free_port
 from endmark.spark.class_archive import local_jars
+from endmark.spark.session import start_session
 from support.mysql import MySql
 from support.postgresql import PostgreSql
 
@@ -24,8 +26,8 @@ for variable in ("SPARK_SUBMIT_OPTS", "ENDMARK_BROKER_JAVA_OPTIONS"):
 # Files that take long, the longest first: so they begin, and none is left to run alone at the end.
 LONG = (
     "stack/test_pulse.py",
-    "stack/test_outages.py",
-    "stack/test_stops.py",
+    "faults/test_outages.py",
+    "faults/test_stops.py",
     "stack/test_nexmark.py",
     "stack/test_class_archive.py",
     "stack/test_pace.py",
@@ -34,14 +36,14 @@ LONG = (
     "stack/test_autotune.py",
     "stack/test_publish.py",
     "browser/test_dashboard.py",
-    "stack/test_crashes.py",
-    "stack/test_tables_on_s3.py",
-    "stack/test_table_modes.py",
-    "stack/test_maintain.py",
+    "faults/test_crashes.py",
+    "faults/test_tables_on_s3.py",
+    "faults/test_table_modes.py",
+    "faults/test_maintain.py",
     "stack/test_pipeline_spark.py",
     "stack/test_join_types.py",
     "browser/test_operator.py",
-    "stack/test_relation_outages.py",
+    "faults/test_relation_outages.py",
     "browser/test_views.py",
     "stack/test_demo.py",
     "stack/test_demo_mysql.py",
@@ -84,6 +86,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def jars() -> list[Path]:
     """The jars of a Spark session that reads Kafka and writes Delta, with an archive of its classes."""
     return local_jars(print)
+
+
+@pytest.fixture(scope="module")
+def spark(jars: list[Path], request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    """A session of two cores and two shuffle partitions, which a module has for itself."""
+    name = request.module.__name__
+    session = start_session(name, jars, master="local[2]", shuffle_partitions=2, driver_memory="1g")
+    yield session
+    session.stop()
 
 
 @pytest.fixture(scope="session")

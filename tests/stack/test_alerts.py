@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -97,10 +96,8 @@ class Market:
 @pytest.mark.timeout(1800)
 def test_a_real_prometheus_fires_them(tmp_path: Path) -> None:
     """The rules, with times and sizes that a test can wait for, over a real job and its sidecar: a partition
-    holds all back, state grows, the feed stops, the job is killed. None of them fires before. A second
-    Prometheus has the rules and times that are shipped, and tells of the killed job within minutes."""
-    shipped_rules = (ROOT / "infra/alerts.yml").read_text()
-    text = sooner(shipped_rules, 60)
+    holds all back, state grows, the feed stops, the job is killed. None of them fires before."""
+    text = sooner((ROOT / "infra/alerts.yml").read_text(), 60)
     for shipped, small in (("> 300", "> 2.5"), ("> 256e6", "> 1e3")):
         assert text.count(shipped) == 1
         text = text.replace(shipped, small)
@@ -113,10 +110,7 @@ def test_a_real_prometheus_fires_them(tmp_path: Path) -> None:
         sidecar = Sidecar(warehouse.ops_url, reach={"bootstrap": broker.bootstrap})
         sidecar.start()
         try:
-            with (
-                Prometheus(tmp_path / "prometheus", text, sidecar.url, every=1) as prometheus,
-                Prometheus(tmp_path / "shipped", shipped_rules, sidecar.url, every=None) as as_shipped,
-            ):
+            with Prometheus(tmp_path / "prometheus", text, sidecar.url) as prometheus:
                 prometheus.seconds_until(lambda: prometheus.values("endmark_lag_records") == [0, 0, 0])
                 prometheus.seconds_until(lambda: "EndmarkPartitionSilent" in prometheus.firing())
                 assert prometheus.firing() == {"EndmarkPartitionSilent"}
@@ -140,9 +134,7 @@ def test_a_real_prometheus_fires_them(tmp_path: Path) -> None:
                     "EndmarkPartitionSilent",
                 }
 
-                assert "EndmarkDown" not in as_shipped.firing()
                 job.kill()
-                killed = time.monotonic()
                 market.bids(7)
                 prometheus.seconds_until(lambda: "EndmarkDown" in prometheus.firing())
                 prometheus.seconds_until(lambda: "EndmarkStale" in prometheus.firing())
@@ -155,11 +147,6 @@ def test_a_real_prometheus_fires_them(tmp_path: Path) -> None:
                 ).stdout
                 assert said.startswith("auction is lost\n")
                 assert "behind: 7 records (7 of bids)\n" in said
-
-                as_shipped.seconds_until(lambda: "EndmarkDown" in as_shipped.firing())
-                seconds = time.monotonic() - killed
-                print(f"as shipped, EndmarkDown fired {seconds:.0f} s after the job was killed")
-                assert 120 < seconds < 240  # two minutes, after half a minute without a sign of life
 
                 broker.stop()
                 prometheus.seconds_until(lambda: "EndmarkLagUnknown" in prometheus.firing())

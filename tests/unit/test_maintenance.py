@@ -1,4 +1,4 @@
-"""Upkeep of the Delta tables acts or refuses; tests/stack runs it beside a job."""
+"""Upkeep of the Delta tables acts or refuses; tests/faults runs it beside a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A short outage of a database in the middle of a batch; `tests/stack/test_long_outage.py` makes it long."""
+"""A short outage of a database in the middle of a batch; `tests/faults/test_long_outage.py` makes it long."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from support.warehouse import wait_for
 
 CUSTOMERS = 300
 CHANGES = 8_000
-KILLS = 3
+KILLS = 2
 
 
 class Customers:

@@ -27,7 +27,7 @@ from endmark.pipelines import AUCTION
 from endmark_feed.auction_feed import FeedOptions
 from support.warehouse import Warehouse, wait_for
 
-KILLS = 3
+KILLS = 1
 TABLES = {
     "results": {"from": "matched", "partition_by": "items_category", "cluster_by": "bids_price"},
     "groups": {"from": "by_item", "partition_by": "country"},
