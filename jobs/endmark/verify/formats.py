@@ -29,8 +29,9 @@ class Format:
 
     Args:
         reason: returns the reason why a record is a dead letter, for one that is.
-        flat: returns a row or a punctuation as flat JSON, and `None` for any other record. `None` as `flat`
-            means that the records are JSON already. Members that are not declared may be left in it.
+        flat: returns a row as flat JSON by the names of its columns, a punctuation as JSON, and `None` for
+            any other record. Members that are not declared may be left in it. `None` as `flat` means that the
+            records are JSON already.
         heartbeats: whether a punctuation on the event time may be a heartbeat.
         skips: returns whether a record has no effect, such as the tombstone that Debezium puts behind a
             deletion for Kafka's compaction. `None` means that every record has one.
@@ -143,6 +144,8 @@ def _flat(value: bytes, form: Format, then: Stream) -> dict[str, Any] | bytes | 
         # Punctuations may name columns that are beside the value.
         other = form.flat(value, then)
         found = other if other is not None and other.startswith(_MARKED) else None
+    if form.flat is not None:
+        rows = rows.model_copy(update={"taken_from": {}})  # its members have the names of columns
     return None if found is None else by_columns(found, rows)
 
 

@@ -55,9 +55,8 @@ def verify(
         ConfigError: a topic does not exist, `until` is not in Kafka, or R does not fit its declaration.
     """
     topics = [stream.topic for stream in pipeline.streams.values()]
-    whole = [stream.topic for stream in pipeline.streams.values() if stream.taken_from]
     # There is no control topic if no job was ever started.
-    with Log(bootstrap, topics, until, maybe=[pipeline.control_topic], whole=whole) as log:
+    with Log(bootstrap, topics, until, maybe=[pipeline.control_topic], whole=pipeline.whole_topics) as log:
         return verify_records(pipeline, log.ranges, log.batches(), warehouse, added)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -38,8 +39,7 @@ def taken(columns: dict[str, str], taken_from: dict[str, str]) -> RecordColumns:
 
 def added(
     columns: RecordColumns,
-    *records: tuple[bytes | None, list[Header], int],
-    timestamp: int | None = None,
+    *records: tuple[bytes | None, Sequence[Header], int],
 ) -> tuple[list[dict[str, Any]], list[tuple[int, str, str]]]:
     """The rows of records with a key, headers and a timestamp in ms, and the rejections among them.
 
