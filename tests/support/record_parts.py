@@ -36,9 +36,8 @@ def _parts(draw: st.DrawFn, stream: Stream, deleted_on: tuple[str, ...]) -> dict
     time, found = stream.event_time.column, dict[str, str]()
     left = len(stream.columns)
     for column, kind in stream.columns.items():
-        beside = [] if left == 1 or column in deleted_on else [*_BESIDE, *keys]
-        if column == time:
-            beside += ["timestamp"] if left > 1 and kind == ColumnType.TIMESTAMP else []
+        times = ["timestamp"] if column == time and kind == ColumnType.TIMESTAMP else []
+        beside = [] if left == 1 or column in deleted_on else [*_BESIDE, *keys, *times]
         part = draw(st.sampled_from([None, None, None, *nested, *beside]))
         if part is not None:
             found[column] = part.format(column)
