@@ -171,7 +171,7 @@ def _value(kind: ColumnType, text: bytes) -> Any:
 
 def _number(spelling: Spelling, told: str) -> Any:
     if spelling is Spelling.FLOAT:
-        struct.pack("f", _finite(float(told)))  # raises for one that rounds to infinity in 32 bits
+        struct.pack("<f", _finite(float(told)))  # raises for one that rounds to infinity in 32 bits
         return float(told)
     number = int(told)
     if spelling is Spelling.INT:
