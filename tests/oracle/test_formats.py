@@ -119,6 +119,7 @@ NESTED = BIDS.model_copy(
     }
 )
 _ROWS = [in_parts(NO_RECORD, row, NESTED, place)[1] for row in (ROW, ROWS[0]) for place in (0, 1, 7, 23)]
+_ROWS.append({**_ROWS[0], "tip": None})
 _MORE = [
     b'"in":null,',
     b'"in":5,',
