@@ -142,6 +142,17 @@ SEEDS["nested debezium"] = [
     for shuffled in (False, True)
 ]
 
+for kind in ("json", "debezium"):
+    twice = [
+        b'"urgent": null, "urgent"',
+        b'"item_id": 7, "item_id"',
+        b'"deep": {}, "deep"',
+        b'"of": "1", "of"',
+    ]
+    SEEDS[f"nested {kind}"] += [
+        SEEDS[f"nested {kind}"][0].replace(again.rpartition(b" ")[2], again, 1) for again in twice
+    ]
+
 
 def declared(kind: str, updates: str = "dead_letter") -> Stream:
     return BIDS.model_copy(update={"format": kind, "updates": updates})
