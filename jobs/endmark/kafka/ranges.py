@@ -227,7 +227,7 @@ class _Records:
         self.until = 0
 
     def add(self, messages: Messages, *, ends: bool) -> int:
-        """Add messages; return the bytes of their values.
+        """Add messages; return the bytes of their values, and of the keys and headers that are read.
 
         Args:
             messages: messages of the range's partition, in order.
@@ -246,9 +246,11 @@ class _Records:
         )
         self._milliseconds += [milliseconds for _, milliseconds in map(Message.timestamp, messages)]
         self._values.append(pa.array(list(map(Message.value, messages)), pa.binary()))
+        size = int(self._values[-1].nbytes)
         for field, of, arrays in self._others:
             arrays.append(pa.array(list(map(of, messages)), field.type))
-        return int(self._values[-1].nbytes)
+            size += int(arrays[-1].nbytes)
+        return size
 
     def batch(self) -> pa.RecordBatch:
         """Return the records that belong to the range."""

@@ -81,7 +81,7 @@ def require_parts(columns: Mapping[str, ColumnType], parts: Mapping[str, RecordP
                 f"taken_from.{column}: the record's timestamp is a timestamp, and the column is "
                 f"{columns[column]}; declare it timestamp"
             )
-        if part.origin is Origin.VALUE and part.path[0] == _PUNCTUATION:
+        if part.origin in _IN_JSON and part.path[:1] == (_PUNCTUATION,):
             raise ValueError(
                 f"taken_from.{column}: a record with {_PUNCTUATION} is a punctuation, and no row"
             )
