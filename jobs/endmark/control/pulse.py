@@ -186,7 +186,7 @@ def _sent(
     timestamp: int | None = None,
 ) -> int:
     sent = producer.send(
-        topic, record, key, partition=partition, headers=list(headers), timestamp_ms=timestamp
+        topic, record, key=key, partition=partition, headers=list(headers), timestamp_ms=timestamp
     )
     return int(sent.get(timeout=_PATIENCE_MS / 1000).offset)
 
