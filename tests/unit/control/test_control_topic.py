@@ -153,7 +153,7 @@ class Topic:
         self.away = False
 
     def send(self, topic: str, value: bytes, **record: Any) -> Topic:
-        usual = {"key": None, "partition": 0, "headers": [], "timestamp_ms": None}
+        usual: dict[str, Any] = {"key": None, "partition": 0, "headers": [], "timestamp_ms": None}
         assert (topic, record) == (TOPIC, usual)
         if self.away:
             raise KafkaError
