@@ -63,6 +63,7 @@ KINDS: Mapping[str, Kind] = {
 # More attempts than these have no fault that ends them, so each run comes to its end.
 _TASK_ATTEMPTS = 3
 _BATCH_ATTEMPTS = 4
+IN_DRIVER = _TASK_ATTEMPTS  # in the place of a task's attempt, where no task can be lost
 
 
 def share(*cause: object) -> float:
@@ -92,7 +93,7 @@ class Faults:
         self._only = None if only is None else frozenset(only)
         self._at = "start"
         self._times: Counter[str] = Counter()
-        self._batch_attempt = self._task_attempt = 0
+        self._batch_attempt, self._task_attempt = 0, IN_DRIVER
         self._muted = False
 
     @contextmanager
@@ -107,11 +108,12 @@ class Faults:
     def batch(self, number: int, attempt: int) -> None:
         """Begin an attempt at a batch."""
         self._at, self._batch_attempt = f"batch {number}.{attempt}", attempt
+        self._task_attempt = IN_DRIVER
         self._times.clear()
         self.say("begins")
 
     def task(self, attempt: int) -> None:
-        """Begin an attempt at a task."""
+        """Begin an attempt at a task; `IN_DRIVER` ends one."""
         self._task_attempt = attempt
 
     def say(self, what: str) -> None:

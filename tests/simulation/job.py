@@ -139,6 +139,6 @@ class _Turns:
         done: Future[Any] = Future()
         try:
             done.set_result(work())
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             done.set_exception(error)
         return done

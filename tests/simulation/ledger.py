@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from endmark.metrics import Samples
@@ -14,9 +14,13 @@ class Ledger:
 
     Attributes:
         batches: the samples of each batch, and the offsets behind it.
+
+    Args:
+        before: called before a batch is recorded.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, before: Callable[[], None]) -> None:
+        self._before = before
         self.batches: dict[int, tuple[Samples, dict[str, dict[str, int]]]] = {}
         self._turns: dict[int, Sequence[dict[str, Any]]] = {}
 
@@ -34,6 +38,7 @@ class Ledger:
         samples: Samples,
         offsets: dict[str, dict[str, int]],
     ) -> None:
+        self._before()
         self.batches[batch_id] = dict(samples), offsets
 
     def record_turns(

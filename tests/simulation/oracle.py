@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from endmark.metrics import sample
+from endmark.verify.compare import check_conservation, compare_tables
 from endmark.wire.control import PULSE
 from simulation.run import Outcome, digest
-from support.verify_recompute import recomputed, require_within
+from support.verify_recompute import recomputed, tables_of
 from support.verify_world import Record
 
 if TYPE_CHECKING:
     from simulation.world import World
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is wrong with a run.
+
+    Args:
+        text: what is wrong.
+        lost: the rows that tables lack.
+        doubled: the rows that tables have too often, or that should not be there.
+    """
+
+    text: str
+    lost: int = 0
+    doubled: int = 0
 
 
 class Oracle:
@@ -30,20 +47,17 @@ class Oracle:
         self._world = world
         self._right: set[str] = set()
 
-    def failure(self, outcome: Outcome) -> str | None:
-        """Say what is wrong with a run; `None` if nothing is."""
+    def verdict(self, outcome: Outcome) -> Verdict | None:
+        """Return what is wrong with a run; `None` if nothing is."""
         if outcome.failure is not None:
-            return outcome.failure
-        for wrong in (*self._unread(outcome), *self._miscounted(outcome)):
-            return wrong
+            return Verdict(outcome.failure)
         found = digest(outcome.tables)
-        if found in self._right:
-            return None
-        self.recomputed += 1
-        wrong = self._different(outcome)
-        if wrong is None:
+        if found not in self._right:
+            self.recomputed += 1
+            if (wrong := self._different(outcome)) is not None:
+                return wrong
             self._right.add(found)
-        return wrong
+        return next(map(Verdict, (*self._unread(outcome), *self._miscounted(outcome))), None)
 
     def _unread(self, outcome: Outcome) -> Iterator[str]:
         """Each record is in exactly one batch: the offsets of the last one are the ends of all partitions."""
@@ -71,13 +85,14 @@ class Oracle:
             if len(outcome.tables[table]) != counted:
                 yield f"table {table}: {counted} rows are counted, and there are {len(outcome.tables[table])}"
 
-    def _different(self, outcome: Outcome) -> str | None:
+    def _different(self, outcome: Outcome) -> Verdict | None:
         pipeline = self._world.pipeline
         records = [*self._world.records, *[Record(pipeline.control_topic, 0, PULSE)] * outcome.pulses]
-        found: Mapping[str, list[dict[str, Any]]] = outcome.tables
-        with recomputed(pipeline, records, found, self._world.partitions) as session:
-            try:
-                require_within(session, pipeline)
-            except AssertionError as error:
-                return f"the tables are not those that follow from the records: {error}"
-        return None
+        with recomputed(pipeline, records, outcome.tables, self._world.partitions) as session:
+            tables = compare_tables(session, pipeline, dict.fromkeys(tables_of(pipeline)))
+            breaches = check_conservation(session, pipeline)
+        wrong = [table for table in tables if not table.equal]
+        if not wrong and not breaches:
+            return None
+        text = "\n".join(f"{each}" for each in (*wrong, *breaches))
+        return Verdict(text, sum(each.missing for each in wrong), sum(each.unexpected for each in wrong))

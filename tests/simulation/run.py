@@ -36,7 +36,7 @@ from endmark.spark.sink import JobRun, Sink
 from endmark.wire.control import PULSE
 from simulation.broker import Broker
 from simulation.clock import Clock
-from simulation.faults import KINDS, Faults, KilledError, LostTaskError
+from simulation.faults import IN_DRIVER, KINDS, Faults, KilledError, LostTaskError
 from simulation.job import Job, unthreaded
 from simulation.ledger import Ledger
 from simulation.state_store import At, Handle, State, StateStore
@@ -94,7 +94,7 @@ class Schedule:
         chance = random.Random(f"schedule {seed}")
         kinds = tuple(kind for kind in KINDS if chance.random() < chance.choice([0.15, 0.4]))
         return cls(
-            seed, kinds, chance.choice([8, 20, 40]), chance.choice([1, 2, 3]), chance.choice([1, 4, 500])
+            seed, kinds, chance.choice([20, 40, 500]), chance.choice([1, 1, 2, 3]), chance.choice([1, 4, 500])
         )
 
 
@@ -151,7 +151,7 @@ class Run:
         self._faults = Faults(schedule.seed, schedule.kinds, schedule.only)
         self._clock = Clock()
         self._broker = Broker(job.records, job.world.pipeline.control_topic)
-        self._ledger = Ledger()
+        self._ledger = Ledger(partial(self._faults.kill, "committed", "before the ops database"))
         self._checkpoint = _Checkpoint()
         self._pulses = self._rounds = self._starts = 0
         self._attempts: dict[int, int] = {}
@@ -164,7 +164,7 @@ class Run:
         with self._simulated():
             try:
                 self._run()
-            except (EndmarkError, StuckError, AssertionError, LookupError, TypeError, ValueError) as error:
+            except Exception as error:
                 failure = f"{type(error).__name__}: {error}"
         tables = {table.channel: _rows(table.path) for table in self._job.tables}
         faults = self._faults
@@ -204,7 +204,6 @@ class Run:
             commit(log, files, batch_id, deleted)
             self._has_commit = True
             self._faults.say(f"{name} has {len(files)} and {len(deleted)} files")
-            self._faults.kill("between tables", f"behind {name}")
 
         def new_id() -> uuid.UUID:
             return uuid.UUID(int=chance.getrandbits(128), version=4)
@@ -294,17 +293,16 @@ class Run:
 
     def _arriving(self, number: int, partition: str) -> float:
         """The share of a partition's records that arrives now."""
-        if number > 20:
+        if number > 4:
             return 1.0
         drawn = self._faults.share("arrive", number, partition)
-        return 0.0 if drawn < 0.3 else (drawn - 0.3) / 2
+        return 0.0 if drawn < 0.3 else drawn - 0.3
 
     def _batch(self, sink: Sink, number: int) -> None:
         faults, checkpoint = self._faults, self._checkpoint
         start, end = ({}, *checkpoint.planned)[number], checkpoint.planned[number]
         read = ranges(start, end)
         faults.say(" ".join(f"{each.topic}/{each.partition}:{each.first}-{each.end}" for each in read))
-        faults.task(0)
         faults.kill("planned", "the offsets are logged")
         self._states, self._has_commit = {}, False
         _number_batch(number)
@@ -360,11 +358,11 @@ class Run:
             if len(done) == 1 and wanted == 1:
                 twin, mixed = (faults.happens(kind, name) for kind in ("twin", "mixed attempts"))
                 wanted += twin or mixed
-        faults.task(0)
+        faults.task(IN_DRIVER)
         chosen = int(faults.share("chosen", name, len(faults.trace)) * wanted)
         rows, state = done[chosen]
         if at is not None and state is not None:
-            self._states[at] = self._checkpoint.store.keep(state)
+            self._states[at] = self._checkpoint.store.keep(at, state)
         faults.say(f"{name}: {len(rows)} rows")
         return _Output(rows, done[1 - chosen][0] if mixed else None)
 

@@ -28,17 +28,18 @@ class StateStore:
     """The states of all buckets, which outlive the driver."""
 
     def __init__(self) -> None:
-        self._written: list[State] = []
+        self._written: dict[At, list[State]] = {}
         self._counting: dict[At, int] = {}
 
     def load(self, at: At) -> State:
         """Return a copy of the state that the last committed batch has left."""
-        return self._written[self._counting[at]].copy() if at in self._counting else State()
+        return self._written[at][self._counting[at]].copy() if at in self._counting else State()
 
-    def keep(self, state: State) -> int:
+    def keep(self, at: At, state: State) -> int:
         """Keep what an attempt has written; return the attempt's id."""
-        self._written.append(state)
-        return len(self._written) - 1
+        written = self._written.setdefault(at, [])
+        written.append(state)
+        return len(written) - 1
 
     def commit(self, attempts: Mapping[At, int]) -> None:
         """Let the states of these attempts count."""

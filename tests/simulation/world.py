@@ -1,6 +1,6 @@
 """The world of a run: a pipeline, the records of its topics, and how the job is cut up.
 
-Ten seeds share a world, since it takes longer to draw a pipeline and to recompute its tables than to run it.
+Twenty seeds share a world, since it takes longer to draw a pipeline and to recompute its tables than to run it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from support.cases import examples
 from support.graph_records import graph_records
 from support.graph_world import graphs, require, with_published_rows
 from support.random_turns import with_turns
-from support.sizes import BUCKETS, MERGING, PARTITIONS, Merging
+from support.sizes import MERGING, Merging
 from support.verify_world import Record
 from support.written_tables import laid_out
 
-SEEDS_OF_A_WORLD = 10
+SEEDS_OF_A_WORLD = 20
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,18 @@ class World:
 @lru_cache(maxsize=2)
 def world_of(number: int) -> World:
     """Draw a world, given its number."""
-    (world,) = examples(_worlds(), 1, number)
+    # Two worlds of three are small, so that there are more of them.
+    drawn = examples(_worlds(), 3 if number % 3 else 1, number)
+    world = min(drawn, key=_size)
     kinds = [kind for kind in NOISE if share("noise", number, kind) < 0.3]
     records, noise = with_noise(list(world.records), number, kinds)
     return World(**vars(world) | {"records": records, "noise": noise})
+
+
+def _size(world: World) -> int:
+    """About how long a batch takes: each task has costs of its own."""
+    pipeline = world.pipeline
+    return sum(world.partitions.values()) + world.buckets * (3 * len(pipeline.stages) + len(pipeline.lookups))
 
 
 @st.composite
@@ -63,7 +71,7 @@ def _worlds(draw: st.DrawFn) -> World:
     pipeline = unpublished(draw(graphs(union=draw(st.integers(0, 4)) == 0)))
     if draw(st.integers(0, 3)) == 0:
         pipeline = draw(laid_out(pipeline))
-    partitions = {stream.topic: draw(PARTITIONS) for stream in pipeline.streams.values()}
+    partitions = {stream.topic: draw(st.sampled_from([1, 1, 2, 2, 3])) for stream in pipeline.streams.values()}
     records = draw(graph_records(pipeline, partitions))
     if draw(st.integers(0, 2)) == 0:
         records = draw(with_turns(pipeline, records))
@@ -71,7 +79,7 @@ def _worlds(draw: st.DrawFn) -> World:
         pipeline,
         partitions,
         records,
-        buckets=draw(BUCKETS),
+        buckets=draw(st.sampled_from([1, 2, 2, 3])),
         merging=draw(MERGING),
         full_batch=draw(st.sampled_from([None, 2, 8])),
     )
