@@ -85,9 +85,7 @@ def _line(found: Tally, seconds: float) -> str:
 
 
 def _report(came: dict[str, object], found: Tally, first: int, seconds: float) -> dict[str, object]:
-    figures = {
-        name: dict(value) if isinstance(value, dict) else value for name, value in vars(found).items()
-    }
+    figures = {name: dict(value) if isinstance(value, dict) else value for name, value in vars(found).items()}
     speed = {"seconds": round(seconds), "seeds_per_minute": round(60 * found.seeds / seconds)}
     return {**came, "first_seed": first, **speed, **figures}
 

@@ -1,4 +1,4 @@
-"""A case: a world and a schedule in a file, so that a failure stays repeatable when other worlds are drawn."""
+"""A case: a world and a schedule in a file, so that a failure stays when other worlds are drawn."""
 
 from __future__ import annotations
 

@@ -42,7 +42,9 @@ KINDS: Mapping[str, Kind] = {
     "kill: file": Kind("the driver dies before or behind a file of a table", 0.02),
     "kill: commit": Kind("the driver dies before the first commit of a batch to a table", 0.15),
     "kill: between tables": Kind("the driver dies when some tables have the batch and others do not", 0.1),
-    "kill: committed": Kind("the driver dies when all tables have the batch and the commit log has not", 0.15),
+    "kill: committed": Kind(
+        "the driver dies when all tables have the batch and the commit log has not", 0.15
+    ),
     "kill: logged": Kind("the driver dies right behind the commit of a batch", 0.1),
     "task lost: reading": Kind("an attempt at a task dies while it reads, and another one follows", 0.06),
     "task lost: stage": Kind("an attempt at a task of a stage dies when it begins or ends", 0.04),

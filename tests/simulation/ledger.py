@@ -24,7 +24,7 @@ class Ledger:
         self.batches: dict[int, tuple[Samples, dict[str, dict[str, int]]]] = {}
         self._turns: dict[int, Sequence[dict[str, Any]]] = {}
 
-    def offsets_before(self, pipeline: str, batch_id: int) -> dict[str, dict[str, int]]:  # noqa: ARG002
+    def offsets_before(self, pipeline: str, batch_id: int) -> dict[str, dict[str, int]]:
         earlier = [number for number in self.batches if number < batch_id]
         if not earlier:
             return {}
@@ -32,9 +32,9 @@ class Ledger:
 
     def record_batch(
         self,
-        pipeline: str,  # noqa: ARG002
+        pipeline: str,
         batch_id: int,
-        run_id: str,  # noqa: ARG002
+        run_id: str,
         samples: Samples,
         offsets: dict[str, dict[str, int]],
     ) -> None:
@@ -43,10 +43,10 @@ class Ledger:
 
     def record_turns(
         self,
-        pipeline: str,  # noqa: ARG002
+        pipeline: str,
         batch_id: int,
         rows: Sequence[dict[str, Any]],
-        filed: Mapping[str, Any],  # noqa: ARG002
+        filed: Mapping[str, Any],
     ) -> None:
         self._turns[batch_id] = rows
 

@@ -58,7 +58,7 @@ def _broken(records: list[Record], at: int, chance: random.Random) -> bool:
     return True
 
 
-def _missing(records: list[Record], at: int, chance: random.Random) -> bool:  # noqa: ARG001
+def _missing(records: list[Record], at: int, chance: random.Random) -> bool:
     if not _is_promise(records[at]):
         return False
     records.pop(at)

@@ -1,4 +1,4 @@
-"""The verdict on a run: its tables are those that DuckDB recomputes from all records, nothing lost or doubled."""
+"""The verdict on a run: its tables are those that DuckDB recomputes from all records, and no others."""
 
 from __future__ import annotations
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import copy
 import random
-import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import partial
 from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest.mock import patch
 
 from deltalake import DeltaTable
 from pyspark import TaskContext
 
+from endmark import storage
 from endmark.control.pulse import Pulse
 from endmark.driver.pace import NewPaceError, Pace
 from endmark.driver.quarantine import Quarantine
@@ -43,11 +43,10 @@ from simulation.state_store import At, Handle, State, StateStore
 from support.bucket_tasks import Tables
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pyarrow as pa
 
     from endmark.kafka.ranges import Range
+    from endmark.storage import Location
 
 _MOST_BATCHES = 300
 _MOST_STARTS = 200
@@ -59,6 +58,9 @@ class Packed(NamedTuple):
     bucket: int
     channel: str
     blob: bytes
+
+
+_Done = tuple[list[Packed], State | None]  # what an attempt at a task leaves: its rows and its state
 
 
 class _Output(NamedTuple):
@@ -186,13 +188,14 @@ class Run:
     def _simulated(self) -> Iterator[None]:
         """The product asks the simulated parts, and meets faults between its steps."""
         chance = random.Random(self._schedule.seed)
-        write, commit = delta_files.write_parquet, TableLog.commit
+        write, commit = storage.write_parquet, TableLog.commit
 
-        def write_parquet(directory: Path, name: str, rows: pa.Table) -> int:
+        def write_parquet(directory: Location, name: str, rows: pa.Table) -> int:
             self._faults.lose("file", "file begins")
             size = write(directory, name, rows)
             if self._faults.ends_tasks and self._faults.happens("torn file", "file"):
-                (directory / name).write_bytes((directory / name).read_bytes()[: size // 2])
+                file = Path(str(directory)) / name
+                file.write_bytes(file.read_bytes()[: size // 2])
                 raise LostTaskError(name)
             self._faults.lose("file", "file ends")
             return size
@@ -217,7 +220,7 @@ class Run:
                 patch.object(delta_files, "write_parquet", write_parquet),
                 patch.object(TableLog, "commit", committed),
                 patch.object(segment_cache, "cache_directory", lambda: self._job.segments),
-                patch.object(query_log, "mute", lambda session: None),  # noqa: ARG005
+                patch.object(query_log, "mute", lambda session: None),
             ):
                 patched.enter_context(context)
             self._job.begin()
@@ -334,26 +337,27 @@ class Run:
         """Return the rows that a bucket gets of the tasks of the stage before."""
         faults, found = self._faults, []
         for number, output in enumerate(outputs):
-            mixed = output.other is not None and faults.share("mixed", self._clock.now, stage, label, number) < 0.5
+            mixed = (
+                output.other is not None
+                and faults.share("mixed", self._clock.now, stage, label, number) < 0.5
+            )
             rows = output.other if mixed and output.other is not None else output.counts
             found += [row for row in rows if row.bucket == label]
         if len(found) > 1 and faults.happens("blocks reordered", f"stage {stage} bucket {label}"):
             random.Random(faults.share("order", stage, label, len(faults.trace))).shuffle(found)
         return found
 
-    def _task(self, name: str, work: partial[tuple[list[Packed], State | None]], at: At | None) -> _Output:
+    def _task(self, name: str, work: partial[_Done], at: At | None) -> _Output:
         """Run the attempts at a task until one ends; sometimes run one more, and choose."""
         faults, attempt = self._faults, 0
-        done: list[tuple[list[Packed], State | None]] = []
+        done: list[_Done] = []
         wanted, mixed = 1, False
         while len(done) < wanted:
             faults.task(attempt)
             if faults.happens("worker restarted", name):
                 process_caches._caches_of_job.cache_clear()
-            try:
+            with suppress(LostTaskError):
                 done.append(work(name))
-            except LostTaskError:
-                pass
             attempt += 1
             if len(done) == 1 and wanted == 1:
                 twin, mixed = (faults.happens(kind, name) for kind in ("twin", "mixed attempts"))
@@ -366,7 +370,7 @@ class Run:
         faults.say(f"{name}: {len(rows)} rows")
         return _Output(rows, done[1 - chosen][0] if mixed else None)
 
-    def _read(self, share: Sequence[Range], name: str) -> tuple[list[Packed], None]:
+    def _read(self, share: Sequence[Range], name: str) -> _Done:
         def batches() -> Iterator[pa.RecordBatch]:
             for batch in self._broker.read(share, self._schedule.chunk):
                 self._faults.lose("reading", name)
@@ -376,9 +380,7 @@ class Run:
         self._faults.lose("reading", f"{name} ends")
         return packed, None
 
-    def _stage(
-        self, operator: Any, at: At, rows: Sequence[Packed], name: str
-    ) -> tuple[list[Packed], State | None]:
+    def _stage(self, operator: Any, at: At, rows: Sequence[Packed], name: str) -> _Done:
         state = self._checkpoint.store.load(at)
         processor = copy.copy(operator)
         processor.init(Handle(state, lambda: self._faults.lose("state", name)))
@@ -411,7 +413,7 @@ def _number_batch(number: int) -> None:
     context._localProperties = {"streaming.sql.batchId": str(number)}
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def _rows(path: Location) -> list[dict[str, Any]]:
     table = DeltaTable(str(path))
     return table.to_pyarrow_table().to_pylist() if table.version() else []
 

@@ -58,10 +58,10 @@ class Handle:
         self._state = state
         self._writes = writes
 
-    def getValueState(self, name: str, schema: object) -> _Value:  # noqa: N802, ARG002
+    def getValueState(self, name: str, schema: object) -> _Value:  # noqa: N802
         return _Value(self._state.values, name, self._writes)
 
-    def getMapState(self, name: str, key: object, value: object) -> _Map:  # noqa: N802, ARG002
+    def getMapState(self, name: str, key: object, value: object) -> _Map:  # noqa: N802
         return _Map(self._state.maps.setdefault(name, {}), self._writes)
 
 

@@ -1,6 +1,6 @@
 """The world of a run: a pipeline, the records of its topics, and how the job is cut up.
 
-Twenty seeds share a world, since it takes longer to draw a pipeline and to recompute its tables than to run it.
+Twenty seeds share a world: to draw a pipeline and to recompute its tables takes longer than to run it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def _worlds(draw: st.DrawFn) -> World:
     pipeline = unpublished(draw(graphs(union=draw(st.integers(0, 4)) == 0)))
     if draw(st.integers(0, 3)) == 0:
         pipeline = draw(laid_out(pipeline))
-    partitions = {stream.topic: draw(st.sampled_from([1, 1, 2, 2, 3])) for stream in pipeline.streams.values()}
+    partitions = {
+        stream.topic: draw(st.sampled_from([1, 1, 2, 2, 3])) for stream in pipeline.streams.values()
+    }
     records = draw(graph_records(pipeline, partitions))
     if draw(st.integers(0, 2)) == 0:
         records = draw(with_turns(pipeline, records))
