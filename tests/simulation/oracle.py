@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from endmark.metrics import sample
+from endmark.state import codec
 from endmark.verify.compare import check_conservation, compare_tables
 from endmark.wire.control import PULSE
 from simulation.run import Outcome, digest
+from support.kept_promises import broken_promises
 from support.verify_recompute import recomputed, tables_of
 from support.verify_world import Record
 
 if TYPE_CHECKING:
+    from simulation.state_store import State
     from simulation.world import World
 
 
@@ -57,7 +60,13 @@ class Oracle:
             if (wrong := self._different(outcome)) is not None:
                 return wrong
             self._right.add(found)
-        return next(map(Verdict, (*self._unread(outcome), *self._miscounted(outcome))), None)
+        wrong_texts = (
+            *self._unread(outcome),
+            *self._miscounted(outcome),
+            *self._broken(outcome),
+            *_unreachable(outcome.states),
+        )
+        return next(map(Verdict, wrong_texts), None)
 
     def _unread(self, outcome: Outcome) -> Iterator[str]:
         """Each record is in exactly one batch: the offsets of the last one are the ends of all partitions."""
@@ -85,6 +94,11 @@ class Oracle:
             if len(outcome.tables[table]) != counted:
                 yield f"table {table}: {counted} rows are counted, and there are {len(outcome.tables[table])}"
 
+    def _broken(self, outcome: Outcome) -> Iterator[str]:
+        """No result of a batch breaks an output punctuation of an earlier one."""
+        for text, row in broken_promises(self._world.pipeline, outcome.by_batch):
+            yield f"a later result matches {text}: {row}"
+
     def _different(self, outcome: Outcome) -> Verdict | None:
         pipeline = self._world.pipeline
         records = [*self._world.records, *[Record(pipeline.control_topic, 0, PULSE)] * outcome.pulses]
@@ -96,3 +110,19 @@ class Oracle:
             return None
         text = "\n".join(f"{each}" for each in (*wrong, *breaches))
         return Verdict(text, sum(each.missing for each in wrong), sum(each.unexpected for each in wrong))
+
+
+def _unreachable(states: Iterable[State]) -> Iterator[str]:
+    """State has no segment that no manifest names, and each that one names."""
+    for state in states:
+        blobs = {blob_id: bytes(data) for (blob_id,), (data,) in state.maps["segments"].items()}
+        others = [data for name, data in blobs.items() if name.startswith("lookup ")]
+        manifests = [bytes(each) for each in state.values["manifest"] if each is not None]
+        named = {
+            name
+            for manifest in (*manifests, *others)
+            for name in codec.decode(manifest).column("segment_id").to_pylist()
+        }
+        kept = {name for name in blobs if not name.startswith("lookup ") and name != "knobs"}
+        if kept != named:
+            yield f"state has {len(kept - named)} segments too many and lacks {len(named - kept)}"

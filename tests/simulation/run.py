@@ -19,18 +19,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest.mock import patch
 
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 from pyspark import TaskContext
 
 from endmark import storage
 from endmark.control.pulse import Pulse
+from endmark.driver import table_log
 from endmark.driver.pace import NewPaceError, Pace
 from endmark.driver.quarantine import Quarantine
 from endmark.driver.table_log import TableLog
-from endmark.engine import delta_files, segment_cache
+from endmark.engine import channels, delta_files, delta_log, segment_cache
 from endmark.engine.bucket import process_caches
 from endmark.errors import EndmarkError
 from endmark.kafka.offsets import Offsets, limited, ranges, shared_out
-from endmark.maintenance import put_together
+from endmark.maintenance import merge_final, put_together
+from endmark.pipeline.tables import FINAL
 from endmark.spark import query_log
 from endmark.spark.sink import JobRun, Sink
 from endmark.wire.control import PULSE
@@ -41,13 +44,16 @@ from simulation.job import Job, unthreaded
 from simulation.ledger import Ledger
 from simulation.state_store import At, Handle, State, StateStore
 from support.bucket_tasks import Tables
+from support.delta_batches import rows_by_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from endmark.kafka.ranges import Range
+    from endmark.spark.tables import Target
     from endmark.storage import Location
 
+_TOLD = (channels.RESULTS, channels.ANNOUNCED)
 _MOST_BATCHES = 300
 _MOST_STARTS = 200
 
@@ -106,7 +112,8 @@ class Outcome:
 
     Args:
         tables: the rows of all tables, by channel.
-        by_batch: for each table that is appended to, its rows by batch.
+        by_batch: results and output punctuations of each batch, where a table has them in its files.
+        states: the state of each bucket, as the last batch has left it.
         trace: what has happened, in order.
         trace_hash: the hash of the trace.
         injected: the kinds of the faults that have happened, by their names.
@@ -116,6 +123,8 @@ class Outcome:
     """
 
     tables: Tables
+    by_batch: list[Tables]
+    states: Sequence[State]
     trace: list[str]
     trace_hash: str
     injected: Mapping[str, str]
@@ -174,6 +183,8 @@ class Run:
         planned = self._checkpoint.planned
         return Outcome(
             tables,
+            self._by_batch(),
+            self._checkpoint.store.states,
             faults.trace,
             faults.trace_hash,
             faults.injected,
@@ -188,7 +199,8 @@ class Run:
     def _simulated(self) -> Iterator[None]:
         """The product asks the simulated parts, and meets faults between its steps."""
         chance = random.Random(self._schedule.seed)
-        write, commit = storage.write_parquet, TableLog.commit
+        targets = {table.path.name: table for table in self._job.tables}
+        write, commit, write_version = storage.write_parquet, TableLog.commit, delta_log.commit_files
 
         def write_parquet(directory: Location, name: str, rows: pa.Table) -> int:
             self._faults.lose("file", "file begins")
@@ -202,11 +214,19 @@ class Run:
 
         def committed(log: TableLog, files: Any, batch_id: int, deleted: Any = ()) -> None:
             name = log._table.path.name
-            self._upkeep(log)
             self._faults.kill("between tables" if self._has_commit else "commit", f"before {name}")
             commit(log, files, batch_id, deleted)
             self._has_commit = True
             self._faults.say(f"{name} has {len(files)} and {len(deleted)} files")
+
+        def commit_files(table: DeltaTable, *files: Any, **more: Any) -> None:
+            name = table.table_uri.rstrip("/").rpartition("/")[2]
+            if self._faults.happens("upkeep", name):
+                with self._faults.muted():
+                    _maintain(targets[name])
+            write_version(table, *files, **more)
+            if self._faults.happens("answer lost", name):
+                raise CommitFailedError("the answer was lost")
 
         def new_id() -> uuid.UUID:
             return uuid.UUID(int=chance.getrandbits(128), version=4)
@@ -219,6 +239,8 @@ class Run:
                 patch.object(uuid, "uuid4", new_id),
                 patch.object(delta_files, "write_parquet", write_parquet),
                 patch.object(TableLog, "commit", committed),
+                patch.object(table_log, "commit_files", commit_files),
+                patch.object(delta_log, "commit_files", commit_files),
                 patch.object(segment_cache, "cache_directory", lambda: self._job.segments),
                 patch.object(query_log, "mute", lambda session: None),
             ):
@@ -227,6 +249,16 @@ class Run:
             for relation in self._job.relations.values():
                 relation.begin(self._faults, self._clock)
             yield
+
+    def _by_batch(self) -> list[Tables]:
+        shown = [table for table in self._job.tables if table.channel in _TOLD and not table.partition_by]
+        if len(shown) < len(_TOLD):
+            return []
+        found = {table.channel: rows_by_batch(Path(str(table.path))) for table in shown}
+        return [
+            {channel: batches.get(number, []) for channel, batches in found.items()}
+            for number in range(self._checkpoint.committed)
+        ]
 
     def _run(self) -> None:
         while True:
@@ -392,12 +424,6 @@ class Run:
         self._faults.lose("stage", f"{name} ends")
         return found, state
 
-    def _upkeep(self, log: TableLog) -> None:
-        if not log._key and self._faults.happens("upkeep", log._table.path.name):
-            with self._faults.muted():
-                table = DeltaTable(str(log._table.path))
-                put_together(table, log._table.path)
-
 
 @dataclass(frozen=True)
 class _Frame:
@@ -411,6 +437,15 @@ def _number_batch(number: int) -> None:
     """Let tasks find the number of their batch where Spark has it."""
     context = TaskContext._getOrCreate()
     context._localProperties = {"streaming.sql.batchId": str(number)}
+
+
+def _maintain(target: Target) -> None:
+    """Merge the files of a table as `endmark maintain` does it."""
+    table = DeltaTable(str(target.path))
+    if FINAL in table.metadata().partition_columns:
+        merge_final(table, target.path)
+    elif not target.key:
+        put_together(table, target.path)
 
 
 def _rows(path: Location) -> list[dict[str, Any]]:

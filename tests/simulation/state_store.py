@@ -41,6 +41,11 @@ class StateStore:
         written.append(state)
         return len(written) - 1
 
+    @property
+    def states(self) -> list[State]:
+        """The states that count."""
+        return [self._written[at][attempt] for at, attempt in self._counting.items()]
+
     def commit(self, attempts: Mapping[At, int]) -> None:
         """Let the states of these attempts count."""
         self._counting |= attempts
