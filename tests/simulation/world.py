@@ -17,7 +17,7 @@ from simulation.faults import share
 from simulation.noise import NOISE, with_noise
 from support.cases import examples
 from support.graph_records import graph_records
-from support.graph_world import graphs, require, with_published_rows
+from support.graph_world import graphs, require, valid, with_published_rows
 from support.random_turns import with_turns
 from support.sizes import MERGING, Merging
 from support.verify_world import Record
@@ -69,6 +69,7 @@ def _size(world: World) -> int:
 @st.composite
 def _worlds(draw: st.DrawFn) -> World:
     pipeline = unpublished(draw(graphs(union=draw(st.integers(0, 4)) == 0)))
+    pipeline = draw(_waiting(pipeline))
     if draw(st.integers(0, 3)) == 0:
         pipeline = draw(laid_out(pipeline))
     partitions = {
@@ -83,8 +84,26 @@ def _worlds(draw: st.DrawFn) -> World:
         records,
         buckets=draw(st.sampled_from([1, 2, 2, 3])),
         merging=draw(MERGING),
-        full_batch=draw(st.sampled_from([None, 2, 8])),
+        full_batch=draw(st.sampled_from([None, 2, 2, 8])),
     )
+
+
+@st.composite
+def _waiting(draw: st.DrawFn, pipeline: Pipeline) -> Pipeline:
+    """The pipeline, in which rows of most lookups wait from batch to batch, or are parked."""
+    document: dict[str, Any] = pipeline.model_dump(by_alias=True)
+    for name, step in document["steps"].items():
+        if step.get("lookup") is None or draw(st.integers(0, 2)) == 0:
+            continue
+        waiting: dict[str, Any] = {"time_per_batch": "0ms"}
+        if isinstance(step["lookup"]["miss"], str) and draw(st.booleans()):
+            park = {"delay": "1s", "attempts": draw(st.integers(2, 3)), "then": step["lookup"]["miss"]}
+            waiting["miss"] = {"park": park}
+        changed = {**step, "lookup": {**step["lookup"], **waiting}}
+        found = valid({**document, "steps": {**document["steps"], name: changed}})
+        if found is not None:
+            pipeline, document = found, found.model_dump(by_alias=True)
+    return pipeline
 
 
 def unpublished(pipeline: Pipeline) -> Pipeline:
