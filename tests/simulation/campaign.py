@@ -106,9 +106,12 @@ def in_processes(first: int, count: int) -> Iterator[Tally]:
     """Yield the figures of each portion of seeds; each core runs portions of its own."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(os.cpu_count(), mp_context=context, max_tasks_per_child=100) as pool:
-        portions = {pool.submit(_portion, seeds): seeds for seeds in by_world(first, count)}
-        for done in as_completed(portions):
-            yield done.result()
+        portions = [pool.submit(_portion, seeds) for seeds in by_world(first, count)]
+        try:
+            for done in as_completed(portions):
+                yield done.result()
+        finally:  # whoever has seen enough waits for the portions that have begun
+            pool.shutdown(cancel_futures=True)
 
 
 def _portion(seeds: range) -> Tally:

@@ -19,11 +19,12 @@ from simulation.noise import NOISE, with_noise
 from support.cases import examples
 from support.graph_records import graph_records
 from support.graph_world import graphs, require, valid, with_published_rows
+from support.promised_sellers import promised_sellers
 from support.random_turns import with_turns
 from support.sizes import MERGING, Merging
 from support.verify_histories import histories, pipelines
 from support.verify_keys import KEY_KINDS
-from support.verify_world import Record
+from support.verify_world import Record, make_pipeline
 from support.written_tables import laid_out
 
 SEEDS_OF_A_WORLD = 10
@@ -56,8 +57,10 @@ class World:
 @lru_cache(maxsize=2)
 def world_of(number: int) -> World:
     """Draw a world, given its number."""
-    # Half of the worlds are auctions. They have few streams, so many of their groups become final.
-    drawn = examples(_graphs() if number % 2 else _auctions(), 2, number)
+    # Half of the worlds are auctions. They have few streams, so many of their groups become final. Those of
+    # promised sellers have groups by another key, whose buckets do not close them together.
+    kind = _graphs() if number % 2 else _promised() if number % 8 == 6 else _auctions()
+    drawn = examples(kind, 2, number)
     world = min(drawn, key=_size)
     kinds = [kind for kind in NOISE if share("noise", number, kind) < 0.3]
     records, noise = with_noise(list(world.records), number, kinds)
@@ -78,6 +81,21 @@ def _auctions(draw: st.DrawFn) -> World:
     partitions = {stream.topic: draw(_PARTITIONS) for stream in pipeline.streams.values()}
     both = {"all.items": 1, "all.bids": 1} | partitions
     return draw(_cut_up(pipeline, partitions, draw(histories(keys, both, pipeline.streams, least=30))))
+
+
+@st.composite
+def _promised(draw: st.DrawFn) -> World:
+    kind = draw(st.sampled_from([each for each in JoinType if each is not JoinType.SEMI]))
+    by = draw(st.sampled_from(["items.seller_id", "bids.seller_id", "sellers.name"]))
+    plain = make_pipeline(
+        windows=(None, None), wider=("seller_id",), kind=kind, lookup="items", looking={"miss": "nulls"}
+    )
+    document: dict[str, Any] = plain.model_dump(by_alias=True)
+    document["steps"]["by_key"]["aggregate"] = {"by": [by], "measures": {"rows": "count"}}
+    document["tables"]["running"] = {"from": "by_key", "mode": "changes"}
+    partitions = {stream.topic: draw(_PARTITIONS) for stream in plain.streams.values()}
+    records = [record for _ in range(3) for record in draw(promised_sellers(partitions))]
+    return draw(_cut_up(require(document), partitions, records))
 
 
 @st.composite
