@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from endmark.storage import Location
 
 _TOLD = (channels.RESULTS, channels.ANNOUNCED)
-_MOST_BATCHES = 300
+_MOST_BATCHES = 120
 _MOST_STARTS = 200
 
 

@@ -21,7 +21,7 @@ from simulation.world import SEEDS_OF_A_WORLD, world_of
 from support.mutation import Mutant, load
 
 CPU_SECONDS = 60.0
-SMALL = 1  # a world with few records
+SMALL = 7  # a world with few records
 
 
 def test_seeds_are_right() -> None:
