@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import asdict, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,9 +45,9 @@ def written(case: Case) -> str:
         "records": [
             [each.topic, each.partition, each.timestamp, *_spelled(each.value)] for each in world.records
         ],
-        "pipeline": world.pipeline.model_dump(mode="json", by_alias=True),
+        "pipeline": world.pipeline.model_dump(by_alias=True),
     }
-    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(document, indent=1, ensure_ascii=False, default=_as_in_a_file) + "\n"
 
 
 def read(file: Path) -> Case:
@@ -72,6 +73,13 @@ def read(file: Path) -> Case:
             only=None if only is None else tuple(only),
         ),
     )
+
+
+def _as_in_a_file(value: object) -> str:
+    """A value of a pipeline that JSON does not have: durations and paths."""
+    if isinstance(value, timedelta):
+        return f"{round(value / timedelta(milliseconds=1))}ms"
+    return str(value)
 
 
 def _spelled(value: bytes | None) -> tuple[str, str]:

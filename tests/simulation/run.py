@@ -316,7 +316,7 @@ class Run:
             if not broker.is_empty:
                 self._rounds += 1
                 broker.arrive(partial(self._arriving, self._rounds))
-            elif limited(start, broker.ends(), 1) == start:
+            elif not ranges(start, broker.ends()):
                 if pulse.due is None:
                     return False
                 self._clock.now = max(self._clock.now, round(1e9 * pulse.due))
