@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Iterable
@@ -10,7 +9,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import (
     ACL,
@@ -113,13 +111,6 @@ class SecuredBroker(Broker):
         self._plain = plain
         self._login, self._certificate = free_port(), free_port()
 
-    def start(self) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            if self._keys is not None:
-                usual = os.environ["ENDMARK_BROKER_JAVA_OPTIONS"]
-                patch.setenv("ENDMARK_BROKER_JAVA_OPTIONS", f"{usual} {_BELIEVED}{self._keys.as_uri()}")
-            super().start()
-
     @property
     def with_login(self) -> str:
         return f"localhost:{self._login}"
@@ -127,6 +118,11 @@ class SecuredBroker(Broker):
     @property
     def with_certificate(self) -> str:
         return f"localhost:{self._certificate}"
+
+    @property
+    def _java_options(self) -> list[str]:
+        believed = [] if self._keys is None else [f"{_BELIEVED}{self._keys.as_uri()}"]
+        return [*super()._java_options, *believed]
 
     def _write_settings(self) -> Path:
         path = super()._write_settings()

@@ -86,15 +86,18 @@ class Broker(Part):
         """
         require_free_port(self._port, "Kafka broker")
         classpath = os.pathsep.join(str(jar) for jar in broker_jars(self._say))
-        options = shlex.split(os.environ.get("ENDMARK_BROKER_JAVA_OPTIONS", ""))
-        java = [str(require_java()), "-Xmx512m", f"-Dlog4j2.configurationFile={_LOGGING}", *options]
-        java += ["-cp", classpath]
+        java = [str(require_java()), "-Xmx512m", f"-Dlog4j2.configurationFile={_LOGGING}"]
+        java += [*self._java_options, "-cp", classpath]
         with claimed(self._data_dir, "Kafka broker") as claim:
             settings = self._write_settings()
             self._format_once(java, settings)
             command = [*java, "kafka.Kafka", str(settings)]
             self._process = ManagedProcess("Kafka broker", command, self._log, inherits=[claim])
         self._process.wait_ready(self._answers, _START_SECONDS)
+
+    @property
+    def _java_options(self) -> list[str]:
+        return shlex.split(os.environ.get("ENDMARK_BROKER_JAVA_OPTIONS", ""))
 
     @property
     def _log(self) -> Path:

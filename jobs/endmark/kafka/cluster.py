@@ -220,7 +220,7 @@ def librdkafka_settings(kafka: ClusterOrAddress) -> dict[str, str]:
 @lru_cache
 def _tokens(login: Login) -> Tokens:
     """Return the tokens of a login, of which one is fetched, so that a refusal is told at once."""
-    from endmark.kafka.tokens import Tokens  # the job's tasks have no need of it
+    from endmark.kafka.tokens import Tokens  # tasks do not load kafka-python
 
     tokens = Tokens(login)
     tokens.token()

@@ -10,7 +10,7 @@ import json
 import time
 from base64 import b64encode
 from http.client import HTTPException
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.parse import quote_plus, urlencode
 from urllib.request import Request, urlopen
@@ -51,10 +51,10 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has n
             asked = time.monotonic()
             answer = self._fetched()
             self._token = answer["access_token"]
-            self._ends = asked + _USED * float(answer.get("expires_in", _SHORT))
+            self._ends = asked + _USED * _life(answer)
         return self._token
 
-    def _fetched(self) -> dict[str, str]:
+    def _fetched(self) -> dict[str, Any]:
         login = self._login
         named = b64encode(f"{quote_plus(login.user)}:{quote_plus(login.password)}".encode()).decode()
         wanted = {"grant_type": "client_credentials"} | ({"scope": login.scope} if login.scope else {})
@@ -79,3 +79,11 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has n
         if not isinstance(answer, dict) or not isinstance(answer.get("access_token"), str):
             raise ConfigError(f"{self._url} answers without a token; correct kafka.sasl.token_url")
         return answer
+
+
+def _life(answer: dict[str, Any]) -> float:
+    """Return how long a token lives, in seconds. Some providers write the number as text."""
+    try:
+        return float(answer["expires_in"])
+    except (KeyError, TypeError, ValueError):
+        return _SHORT

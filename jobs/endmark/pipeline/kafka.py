@@ -42,7 +42,7 @@ class Tls(Model):
 TokenUrl = Annotated[
     str, StringConstraints(pattern=r"^(https://|http://(localhost|127\.0\.0\.1|\[::1\])[:/])[!-~]+$")
 ]
-_SHOWN = ("PLAIN", "OAUTHBEARER")
+_SENT_AS_IT_IS = ("PLAIN", "OAUTHBEARER")
 
 
 class Sasl(Model):
@@ -87,7 +87,7 @@ class Kafka(Model):
 
     @model_validator(mode="after")
     def _check_password(self) -> Self:
-        if self.sasl is not None and self.sasl.mechanism in _SHOWN and self.tls is None:
+        if self.sasl is not None and self.sasl.mechanism in _SENT_AS_IT_IS and self.tls is None:
             raise ValueError(
                 f"sasl.mechanism {self.sasl.mechanism} sends a password or token as it is, so it needs TLS; "
                 "add `tls: {}`, or use SCRAM-SHA-512"

@@ -10,7 +10,7 @@ import pytest
 
 from endmark.errors import ConfigError, MissingPartError
 from endmark.kafka.cluster import KafkaCluster, Login, Tls, librdkafka_settings, python_client, spark_options
-from endmark.kafka.tokens import Tokens
+from endmark.kafka.tokens import Tokens, _life
 from support.identity_provider import LIFE, SCOPE, IdentityProvider
 
 SECRET = "s:e%c r&et"  # noqa: S105  # it has what a header and a form must escape
@@ -52,6 +52,13 @@ def test_a_provider_that_is_away_is_named(provider: IdentityProvider, login: Log
     provider.__exit__()
     with pytest.raises(MissingPartError, match="no identity provider answers at http://127"):
         Tokens(login).token()
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"), [({}, 60), ({"expires_in": None}, 60), ({"expires_in": "3599"}, 3599)]
+)
+def test_the_life_of_a_token(told: dict[str, object], seconds: float) -> None:
+    assert _life(told) == seconds
 
 
 def test_each_client_has_the_secret(login: Login) -> None:
