@@ -88,8 +88,9 @@ CATALOGUE: dict[str, str] = {
     "silent_partitions": "1 for each partition without a row or heartbeat so far, which holds progress back.",
     "idle_partitions": "1 for each partition that is silent for so long that it does not hold progress back.",
     "profile_seconds_total": "Seconds that Python spent in tasks, summed over tasks, by phase: `read` waits "
-    "for Kafka's records, `shuffle` for rows of other tasks, `hand_over` for Spark to take rows; `lookup` "
-    "includes reading pages. Spark's own work (scheduling, shuffle, state commits) is not included.",
+    "for Kafka's records, `shuffle` for rows of other tasks, `hand_over` for Spark to take rows; `files` "
+    "writes those of tables; `lookup` includes reading pages. Spark's own work (scheduling, shuffle, state "
+    "commits) is not included.",
     "compute_seconds": "Wall-clock seconds of the last batch's tasks, which also write the files of tables.",
     "write_seconds": "Wall-clock seconds of the last batch's commits by table; they follow one another.",
     "publish_seconds": "Wall-clock seconds of the last batch's records for the output topic.",

@@ -19,7 +19,7 @@ OPTIONS = FeedOptions(seed=11, minutes=0.1, rate=3_000, sellers=1_000, bad_rate=
 CORES = 2
 PHASES = [
     *["read", "parse", "pack", "shuffle", "lookup", "hand_over"],
-    *["unpack", "probe", "purge", "aggregate", "load", "store", "emit"],
+    *["unpack", "probe", "purge", "aggregate", "load", "store", "files"],
 ]
 
 
