@@ -223,7 +223,14 @@ class OpsSource:
         """Return the replays of these dead letters by coordinates; those never replayed are left out."""
         return self._read(lambda database: replayed(database, self.pipeline, letters))
 
-    def replay(self, bootstrap: ClusterOrAddress, letter: DeadLetter, value: bytes | None, by: str) -> Replay:
+    def replay(
+        self,
+        bootstrap: ClusterOrAddress,
+        letter: DeadLetter,
+        value: bytes | None,
+        by: str,
+        whole: Collection[str],
+    ) -> Replay:
         """Send a record to the partition of a dead letter, and store this as a replay.
 
         Args:
@@ -231,12 +238,16 @@ class OpsSource:
             letter: the dead letter.
             value: the value that is sent; `None` is a tombstone.
             by: the name of the person who sends it, for audits.
+            whole: the topics whose streams take columns from keys, headers or timestamps.
 
         Raises:
             ReplayedError: the dead letter was replayed before.
+            GoneError: Kafka does not hold the record, and the stream needs more than its value.
             MissingPartError: the broker does not answer; the record may be in Kafka nevertheless.
         """
-        return self._read(lambda database: replay(database, bootstrap, self.pipeline, letter, value, by))
+        return self._read(
+            lambda database: replay(database, bootstrap, self.pipeline, letter, value, by, whole)
+        )
 
     def ask(
         self, bootstrap: ClusterOrAddress, topic: str, question: Question, patience: float

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from endmark.driver.checkpoint import settings
 from endmark.driver.column_changes import column_changes
 from endmark.pipeline import Pipeline
+from endmark.pipeline.formats import FORMATS
 from endmark.types import JoinType
 from support.cases import cases
 from support.graph_records import graph_records
@@ -38,6 +39,9 @@ def with_more_columns(draw: st.DrawFn, pipeline: Pipeline) -> Pipeline:
         columns = [(column, str(kind)) for column, kind in stream.columns.items()]
         for column in new:
             columns.insert(draw(st.integers(0, len(columns))), (column, f"{OWN[column][0]}?"))
+            nested = ["value.in.{}"] if FORMATS[stream.format].members else []
+            if part := draw(st.sampled_from([None, "header.{}", *nested])):
+                document["streams"][name]["taken_from"][column] = part.format(column)
         document["streams"][name]["columns"] = dict(columns)
         if stream.format != "xml" and draw(st.booleans()):
             document["streams"][name]["extra"] = "ignore"
@@ -49,6 +53,7 @@ def without_more_columns(changed: Pipeline, pipeline: Pipeline) -> Pipeline:
     document: dict[str, Any] = changed.model_dump(by_alias=True)
     for name, stream in pipeline.streams.items():
         document["streams"][name]["columns"] = {column: str(kind) for column, kind in stream.columns.items()}
+        document["streams"][name]["taken_from"] = stream.model_dump()["taken_from"]
     return require(document)
 
 

@@ -25,10 +25,10 @@ from support.verify_declared import LAST, is_future
 from support.verify_histories import histories, pipelines
 from support.verify_keys import COMPOSITE, KEY_KINDS, KeyKind
 from support.verify_recompute import recomputed, require_within, sellers_of
-from support.verify_world import TWO_EACH, Record, bid, close, item, locate, make_pipeline
+from support.verify_world import TWO_EACH, Placed, Record, bid, close, item, locate, make_pipeline
 
 HAND_MADE = Sizes(TWO_EACH, 2, Merging(FANOUT, MERGED_ROWS))
-Batches = list[list[tuple[str, int, int, bytes | None, int]]]
+Batches = list[list[Placed]]
 
 
 def ruled(draw: st.DrawFn, pipeline: Pipeline, keys: KeyKind) -> Pipeline:

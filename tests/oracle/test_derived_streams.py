@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ def hold_groups(pipeline: Pipeline, found: Tables) -> None:
 
 
 def in_batches(
-    data: st.DataObject, pipeline: Pipeline, located: list[Located], partitions: Mapping[str, int]
+    data: st.DataObject, pipeline: Pipeline, located: Sequence[Located], partitions: Mapping[str, int]
 ) -> Tables:
     """Return all tables after records have come in random batches."""
     size = data.draw(st.integers(1, 20))

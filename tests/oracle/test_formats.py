@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,19 @@ from hypothesis import strategies as st
 
 from endmark.pipeline import Stream
 from endmark.pipeline.formats import FORMATS
+from endmark.pipeline.record_parts import RecordPart
 from endmark.types import JoinType
 from endmark.verify.formats import FORMATS as READERS
 from endmark.verify.formats import reason_of
+from endmark.verify.members import by_columns
 from endmark.wire.json_records import Parsed
 from support.bucket_tasks import BucketTasks, total
 from support.cases import cases
-from support.formats import envelope, said
+from support.formats import NO_RECORD, envelope, said
 from support.formats import xml as as_xml
 from support.payload_mutants import FRAGMENTS
 from support.payloads import ALIVE, ALIVE_NUMBERS, DEAD_NUMBERS, HEARTBEAT, IN_NUMBERS, PIPELINE
+from support.record_parts import in_parts
 from support.sizes import SIZES
 from support.verify_fates import Promise, fate
 from support.verify_histories import histories, pipelines
@@ -99,6 +103,56 @@ SEEDS = {
     + [as_xml(json.loads(HEARTBEAT), BIDS)],
 }
 
+# Columns of bids in inner objects, of which one is in the key.
+NESTED = BIDS.model_copy(
+    update={
+        "taken_from": {
+            "item_id": RecordPart.parse("value.in.item_id"),
+            "seller_id": RecordPart.parse("value.in.deep.seller_id"),
+            "urgent": RecordPart.parse("value.in.deep.urgent"),
+            "note": RecordPart.parse("value.of-note"),
+            "tip": RecordPart.parse("value.tip.of"),
+        },
+        "columns": {
+            name: replace(kind, nullable=name in "tip urgent") for name, kind in BIDS.columns.items()
+        },
+    }
+)
+_ROWS = [in_parts(NO_RECORD, row, NESTED, place)[1] for row in (ROW, ROWS[0]) for place in (0, 1, 7, 23)]
+_ROWS.append({**_ROWS[0], "tip": None})
+_MORE = [
+    b'"in":null,',
+    b'"in":5,',
+    b'"deep":{},',
+    b'"deep":{"urgent":true},',
+    b'"urgent":null,',
+    b'"more":{"in":[{}]},',
+    rb'"\u0069n":{},',
+    b'"$punctuation":{},',
+]
+for kind in ("json", "debezium"):
+    TOKENS[f"nested {kind}"] = TOKENS["debezium"] + _MORE
+SEEDS["nested json"] = [json.dumps(row).encode() for row in _ROWS]
+SEEDS["nested json"] += [json.dumps({"$punctuation": {"item_id": {"equals": 7}}}).encode(), HEARTBEAT]
+SEEDS["nested debezium"] = [
+    envelope(op, row if op == "d" else None, row if op != "d" else None, wrapped=wrapped, shuffled=shuffled)
+    for op in "crd"
+    for row in _ROWS
+    for wrapped in (False, True)
+    for shuffled in (False, True)
+]
+
+for kind in ("json", "debezium"):
+    twice = [
+        b'"urgent": null, "urgent"',
+        b'"item_id": 7, "item_id"',
+        b'"deep": {}, "deep"',
+        b'"of": "1", "of"',
+    ]
+    SEEDS[f"nested {kind}"] += [
+        SEEDS[f"nested {kind}"][0].replace(again.rpartition(b" ")[2], again, 1) for again in twice
+    ]
+
 
 def declared(kind: str, updates: str = "dead_letter") -> Stream:
     return BIDS.model_copy(update={"format": kind, "updates": updates})
@@ -133,7 +187,11 @@ def plain(stream: Stream, value: bytes) -> Any:
     flat, skips = READERS[stream.format].flat, READERS[stream.format].skips
     if skips is not None and skips(value, stream):
         return "skipped"
-    found = fate(stream, value if flat is None else flat(value, stream))
+    read = value if flat is None else flat(value, stream)
+    if flat is None and stream.taken_from:
+        members = by_columns(value, stream)
+        read = json.dumps(members, ensure_ascii=False).encode() if isinstance(members, dict) else members
+    found = fate(stream, read)
     return "promise" if isinstance(found, Promise) else found
 
 
@@ -155,6 +213,18 @@ def mutants(draw: st.DrawFn, kind: str) -> bytes:
 def test_envelopes_meet_the_same_fate(values: list[bytes], updates: str) -> None:
     """However small cuts and insertions change them, and in whatever company."""
     stream = declared("debezium", updates)
+
+    assert fates(stream, list(values)) == [plain(stream, value) for value in values]
+
+
+@pytest.mark.parametrize("extra", ["dead_letter", "ignore"])
+@pytest.mark.parametrize("kind", ["json", "debezium"])
+@cases(40, among=4)
+@given(data=st.data())
+def test_members_of_inner_objects_meet_the_same_fate(data: st.DataObject, kind: str, extra: str) -> None:
+    """Whatever they are, whether they are missing, stand twice, or have others beside them."""
+    stream = NESTED.model_copy(update={"format": kind, "extra": extra})
+    values = data.draw(st.lists(mutants(f"nested {kind}"), min_size=1, max_size=30))
 
     assert fates(stream, list(values)) == [plain(stream, value) for value in values]
 

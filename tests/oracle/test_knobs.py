@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,7 @@ def test_more_time_counts_from_then_on(stream: str, place: int, overtaken: list[
 class Shuffled(BucketTasks):
     """In which what the buckets get is in another order, as a shuffle has it; no task has two records."""
 
-    def pack(self, records: list[Located]) -> list[dict[str, Any]]:
+    def pack(self, records: Sequence[Located]) -> list[dict[str, Any]]:
         packed = [row for record in records for row in super(Shuffled, self).pack([record])]
         return packed[::-1]
 
@@ -111,7 +112,7 @@ def test_the_audit_is_one_order(data: st.DataObject, buckets: int) -> None:
     size = data.draw(st.integers(1, 6))
     held = filed(steps_of(pipeline))
     expected, told = [], {}
-    for _, _, offset, value, _ in located:
+    for _, _, offset, value, *_ in located:
         if value == PULSE:
             continue
         ((name, to),) = json.loads(value or b"")["set"].items()

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from kafka import KafkaAdminClient, TopicPartition
@@ -18,7 +19,7 @@ from endmark.embedded.broker import Broker
 from endmark.engine.streams import ddl
 from endmark.kafka import ranges as kafka_ranges
 from endmark.kafka.offsets import TopicEnds, UnknownOffsetsError, ranges
-from endmark.kafka.ranges import RECORDS, Range, UnreadableRangeError, read
+from endmark.kafka.ranges import HEADERS, KEY, RECORDS, Range, UnreadableRangeError, read
 from endmark.spark.kafka_source import KafkaSource
 from endmark_feed.producer import create_topics
 
@@ -60,6 +61,35 @@ def found(broker: Broker, asked: list[Range]) -> Sent:
             assert at not in records
             records[at] = round(row["timestamp"].timestamp() * 1000), row["value"]
     return records
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_keys_and_headers_are_read_of_topics_that_need_them(broker: Broker) -> None:
+    """Each topic has the columns that it needs, in all of its batches."""
+    create_topics(broker.bootstrap, {"keyed": 1, "headed": 1, "plain": 1})
+    producer = Producer(connected(broker) | {"linger.ms": 1})
+    for number in range(20):
+        key = None if number % 3 == 0 else b"%d" % number
+        headers: list[tuple[str, str | bytes | None]] = [("h", b"%d" % each) for each in range(number % 4)]
+        headers += [("none", None)] if number % 5 == 0 else []
+        for topic in ("keyed", "headed", "plain"):
+            producer.produce(topic, b"v", key, headers=headers)
+    producer.flush()
+    asked = [Range(topic, 0, 3, 18) for topic in ("keyed", "headed", "plain")]
+    needs = {"keyed": ["key"], "headed": ["key", "headers"]}
+
+    tables: dict[str, list[pa.RecordBatch]] = {}
+    for batch in read(connected(broker), asked, needs):
+        tables.setdefault(batch.column("topic")[0].as_py(), []).append(batch)
+
+    assert tables["plain"][0].schema == RECORDS
+    keyed = pa.Table.from_batches(tables["keyed"], RECORDS.append(KEY))
+    headed = pa.Table.from_batches(tables["headed"], RECORDS.append(KEY).append(HEADERS))
+    keys = [None if number % 3 == 0 else b"%d" % number for number in range(3, 18)]
+    assert keyed["key"].to_pylist() == headed["key"].to_pylist() == keys
+    found = [[] if each is None else each for each in headed["headers"].to_pylist()]
+    assert found[2:4] == [[("h", b"0"), ("none", None)], [("h", b"0"), ("h", b"1")]]
+    assert [len(each) for each in found] == [n % 4 + (n % 5 == 0) for n in range(3, 18)]
 
 
 @pytest.mark.usefixtures("few_at_once")

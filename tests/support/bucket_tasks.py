@@ -23,6 +23,7 @@ from endmark.engine.ingest.control_rows import ControlPlan
 from endmark.engine.ingest.ingest import Ingest
 from endmark.engine.stages import StagePlan, group_stages, stage_plans
 from endmark.engine.streams import StreamPlan, arrow_schema, stream_plans
+from endmark.kafka.ranges import HEADERS, KEY
 from endmark.metrics import sample
 from endmark.operators.stream_join.announce import aligned
 from endmark.pipeline import Lookup, Pipeline, Relation
@@ -32,11 +33,12 @@ from endmark.spark.tables import targets
 from endmark.state import codec
 from endmark.state.store import MemoryBlobs, SegmentStore
 from support.memory_relation import MemoryRelation
+from support.verify_world import Placed
 
 LABELS = (3, 5, 6, 9, 12)
 BUCKETS = Buckets(LABELS[:2])
-# Topic, partition, offset, value and timestamp in milliseconds.
-Located = tuple[str, int, int, bytes | None, int]
+# Topic, partition, offset, value and timestamp in milliseconds; or a record with key and headers, too.
+Located = tuple[str, int, int, bytes | None, int] | Placed
 Blob = tuple[int, str, bytes]  # a packed row: the label of a bucket, the channel and the bytes
 Tables = dict[str, list[dict[str, Any]]]
 KAFKA = pa.schema(
@@ -46,14 +48,17 @@ KAFKA = pa.schema(
         ("offset", pa.int64()),
         ("value", pa.binary()),
         ("timestamp", pa.timestamp("us", "UTC")),
+        KEY,
+        HEADERS,
     ]
 )
 
 
-def kafka_batch(records: list[Located]) -> pa.RecordBatch:
-    """Records as Spark reads them from Kafka."""
-    in_microseconds = [(*record[:4], 1000 * record[4]) for record in records]
-    columns = list(zip(*in_microseconds, strict=True)) or [()] * len(KAFKA)
+def kafka_batch(records: Sequence[Located]) -> pa.RecordBatch:
+    """Records as tasks read them from Kafka, with keys and headers."""
+    whole = [Placed(*record) for record in records]
+    rows = [(*record[:4], 1000 * record.timestamp, record.key, record.headers) for record in whole]
+    columns = list(zip(*rows, strict=True)) or [()] * len(KAFKA)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, KAFKA, strict=True)]
     return pa.record_batch(arrays, schema=KAFKA)
 
@@ -145,7 +150,7 @@ class BucketTasks:
             groups.go_on_from(had)
         self._batches = earlier._batches
 
-    def pack(self, records: list[Located]) -> list[dict[str, Any]]:
+    def pack(self, records: Sequence[Located]) -> list[dict[str, Any]]:
         """The packed rows that reach the buckets."""
         return [row for rows in self._ingest(iter([kafka_batch(records)])) for row in rows.to_pylist()]
 
@@ -155,7 +160,7 @@ class BucketTasks:
             for _ in task.run([(channel, blob)]):
                 pass
 
-    def batch(self, records: list[Located]) -> Tables:
+    def batch(self, records: Sequence[Located]) -> Tables:
         """The rows that one batch of records adds to each table, by channel."""
         packed = self.pack(records)
         self.reports = []

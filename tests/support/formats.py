@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,9 +14,11 @@ from endmark.punctuation import wire_json
 from support import xml_promises
 from support.avro_registry import from_json
 from support.numbers import numbered
+from support.record_parts import in_parts
 from support.verify_world import Record
 
 MARK = "$punctuation"
+NO_RECORD = Record("", 0, None)
 # As Debezium 3 writes it for MySQL.
 SOURCE = {
     "version": "3.0.0.Final",
@@ -48,19 +51,25 @@ def said(records: Iterable[Record], streams: Mapping[str, Stream]) -> list[Recor
     found: list[Record] = []
     for place, record in enumerate(records):
         stream = formats.get(record.topic)
-        values = [record.value] if stream is None else _values(record.value or b"", stream, place)
-        found += [replace(record, value=value) for value in values]
+        found += [record] if stream is None else _said(record, stream, place)
     return found
 
 
-def _values(value: bytes, stream: Stream, place: int) -> list[bytes | None]:
+def _said(record: Record, stream: Stream, place: int) -> list[Record]:
+    """The records that say a row or a punctuation in the way of a stream."""
     try:
-        document = json.loads(value)
+        document = json.loads(record.value or b"")
     except ValueError:
-        return [value]
+        return [record]
     if not isinstance(document, dict) or not document.get(MARK, {}).keys() <= stream.columns.keys():
-        return [value]
+        return [record]
     document = numbered(document, stream.columns)
+    if MARK not in document:
+        record, document = in_parts(record, document, stream, zlib.crc32(b"%d" % place))
+    return [replace(record, value=value) for value in _values(document, stream, place)]
+
+
+def _values(document: dict[str, Any], stream: Stream, place: int) -> list[bytes | None]:
     if stream.format == "json":
         return [json.dumps(document).encode()]
     if stream.format == "avro":
@@ -98,7 +107,7 @@ def _captured(document: dict[str, Any], stream: Stream, place: int) -> list[byte
     named = {name: each.get("equals") for name, each in document[MARK].items()}
     if None in named.values() or not set(named) <= set(stream.punctuated_on):
         return []
-    before = dict.fromkeys(stream.columns) | {"seller_id": 1} | named
+    _, before = in_parts(NO_RECORD, dict.fromkeys(stream.columns) | {"seller_id": 1} | named, stream, 0)
     return [envelope("d", before, None, wrapped=place % 2 == 0, shuffled=place % 5 == 0), None]
 
 

@@ -20,6 +20,7 @@ from endmark.pipeline import Pipeline, Stream
 from endmark.pipeline.measures import FUNCTIONS
 from endmark.pipeline.stage import Stage
 from endmark.types import ColumnType, JoinType
+from support.record_parts import with_parts
 from support.verify_declared import LAST
 from support.verify_histories import AHEAD, FORMATS, PRICES, matched, misses
 from support.verify_others import COLUMNS
@@ -103,7 +104,8 @@ def graphs(draw: st.DrawFn, url: str = "sqlite://", *, parking: bool = True, uni
     for name in [*document["streams"], *document["steps"]]:
         if draw(st.integers(0, 3)) == 0:
             document = _if_valid(document, {"tables": {f"of_{name}": {"from": name}}})
-    return require(document)
+    pipeline = require(document)
+    return draw(with_parts(pipeline)) if draw(st.booleans()) else pipeline
 
 
 @st.composite

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from endmark.engine.bucket import lookups
 from endmark.pipeline import Pipeline
-from support.bucket_tasks import BucketTasks, Located, Tables, pauses
+from support.bucket_tasks import BucketTasks, Tables, pauses
 from support.sizes import Sizes
 from support.verify_others import OTHERS
 from support.verify_recompute import sellers_of
-from support.verify_world import Record, locate
+from support.verify_world import Placed, Record, locate
 
 STEP = 200_000  # microseconds, of the clock that tells when parked rows are due
 
@@ -52,7 +52,7 @@ def random_tasks(
         )
 
 
-def batches_of(records: Sequence[Record], size: int) -> list[list[Located]]:
+def batches_of(records: Sequence[Record], size: int) -> list[list[Placed]]:
     """Return the records in batches of `size`; the last one may be smaller."""
     located = locate(list(records))
     return [located[at : at + size] for at in range(0, len(located), size)]

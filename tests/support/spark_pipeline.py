@@ -29,7 +29,10 @@ from support.bucket_tasks import Located, Tables, announced_together, kafka_batc
 if TYPE_CHECKING:
     from endmark.spark.kafka_source import Through
 
-_DDL = "topic string, partition int, offset long, value binary, timestamp timestamp"
+_DDL = (
+    "topic string, partition int, offset long, value binary, timestamp timestamp, key binary, "
+    "headers map<string, binary>"
+)
 _GONE = "the sink is gone"
 _TOO_BUSY = "Python worker failed to connect back"
 
@@ -76,7 +79,7 @@ class SparkPipeline:
         self._attempts: dict[int, list[Tables]] = {}
         (directory / "records").mkdir()
 
-    def run(self, batches: Sequence[tuple[list[Located], End]]) -> Tables:
+    def run(self, batches: Sequence[tuple[Sequence[Located], End]]) -> Tables:
         """The rows of each table, by channel, after all batches. A batch that is repeated gives the same."""
         for number, (records, end) in enumerate(batches):
             self._write(number, records)
@@ -93,7 +96,7 @@ class SparkPipeline:
             assert all(_as_set(attempt) == _as_set(attempts[0]) for attempt in attempts)
         return total(self._attempts[number][-1] for number in range(len(batches)))
 
-    def _write(self, number: int, records: list[Located]) -> None:
+    def _write(self, number: int, records: Sequence[Located]) -> None:
         """One file for each partition, as a task of the Kafka source reads one."""
         for topic, partitions in self._partitions.items():
             for partition in range(partitions):

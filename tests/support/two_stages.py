@@ -287,7 +287,7 @@ class Definition:
             rows = [
                 {f"{name}_{column}": each for column, each in json.loads(value).items()}
                 | {f"{name}_kafka_partition": partition, f"{name}_kafka_offset": offset}
-                for topic, partition, offset, value, _ in located
+                for topic, partition, offset, value, *_ in located
                 if topic == f"all.{name}" and value is not None and b"$punctuation" not in value
                 if (topic, partition, offset) not in broken
             ]

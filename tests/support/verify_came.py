@@ -21,7 +21,7 @@ from support.verify_declared import (
 from support.verify_fates import Key, Promise, fate
 from support.verify_line import Line
 from support.verify_others import OTHERS
-from support.verify_world import Record, Row, locate
+from support.verify_world import Placed, Record, Row, locate
 
 Sellers = Sequence[Row]
 
@@ -62,11 +62,9 @@ class Came:
         self.live = [self._processed(side, expected) for side in sides]
         self.progress = [self._progress(side) for side in sides]
 
-    def _read(
-        self, stream: Stream, located: list[tuple[str, int, int, bytes | None, int]], expected: Expected
-    ) -> list[Line]:
+    def _read(self, stream: Stream, located: list[Placed], expected: Expected) -> list[Line]:
         lines = []
-        for topic, partition, offset, value, stamped in located:
+        for topic, partition, offset, value, stamped, *_ in located:
             if topic != stream.topic:
                 continue
             found = fate(stream, value, self.pipeline.key)

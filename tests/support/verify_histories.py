@@ -14,6 +14,7 @@ from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline import Pipeline, Stream
 from endmark.types import JoinType
 from support.numbers import with_numbers
+from support.record_parts import with_parts
 from support.sizes import speakers
 from support.verify_alone import alone
 from support.verify_declared import LAST
@@ -128,8 +129,8 @@ def pipelines(
 ) -> Pipeline:
     """Of the preset that is chosen, or of any; `url` may have a place for one of `MATCHINGS`, and rows may be
     parked where `parking` says so, or looked up in `OTHERS`, too, where `several` does. With `formats`,
-    formats and spellings as numbers are any. With `gaps`, columns may be null, and members that are not
-    declared may be ignored. Without a `kind` of join there is one stream alone.
+    formats, spellings as numbers, and parts of records are any. With `gaps`, columns may be null, and members
+    that are not declared may be ignored. Without a `kind` of join there is one stream alone.
 
     Where partitions can be idle, progress soon leaves windows, since only then it matters when it did.
     """
@@ -182,7 +183,7 @@ def pipelines(
         others=draw(other_lookups(misses(parking=parking), lookup)) if several else {},
     )
     if formats:
-        pipeline = draw(with_numbers(pipeline))
+        pipeline = draw(with_parts(draw(with_numbers(pipeline))))
     if kind is not None:
         return pipeline
     return alone(pipeline, draw(st.sampled_from([lookup, lookup, "items", "bids"])))

@@ -26,7 +26,8 @@ def to_kafka(
         for partition in range(count):
             end = sum((found[0], found[1]) == (topic, partition) for found in located)
             ranges.append(Range(topic, partition, 0, end))
-    columns = list(zip(*located, strict=True)) or [()] * len(SCHEMA)
+    rows = [(*each[:6], [{"name": name, "value": value} for name, value in each.headers]) for each in located]
+    columns = list(zip(*rows, strict=True)) or [()] * len(SCHEMA)
     half = len(located) // 2
     batch = pa.record_batch(
         [pa.array(cells, field.type) for cells, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA

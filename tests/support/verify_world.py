@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
@@ -24,6 +24,7 @@ PARTITIONS = 2  # of each topic, where records are written by hand
 TWO_EACH: Mapping[str, int] = MappingProxyType(dict.fromkeys(("all.items", "all.bids"), PARTITIONS))
 STAMPED = int((EPOCH + timedelta(days=365)).timestamp()) * 1000  # Kafka's time, in ms, where it has no part
 Row = tuple[Any, ...]
+Headers = tuple[tuple[str, bytes | None], ...]
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,20 @@ class Record:
     partition: int
     value: bytes | None
     timestamp: int = STAMPED
+    key: bytes | None = None
+    headers: Headers = ()
+
+
+class Placed(NamedTuple):
+    """A record with its offset."""
+
+    topic: str
+    partition: int
+    offset: int
+    value: bytes | None
+    timestamp: int
+    key: bytes | None = None
+    headers: Headers = ()
 
 
 def make_pipeline(
@@ -263,12 +278,13 @@ def _home(key: int, partition: int | None) -> int:
     return key % PARTITIONS if partition is None else partition
 
 
-def locate(records: Iterable[Record]) -> list[tuple[str, int, int, bytes | None, int]]:
-    """Records with their coordinates: (topic, partition, offset, value, timestamp)."""
+def locate(records: Iterable[Record]) -> list[Placed]:
+    """Records with their offsets."""
     ends: dict[tuple[str, int], int] = {}
     located = []
     for record in records:
         offset = ends.get((record.topic, record.partition), 0)
         ends[record.topic, record.partition] = offset + 1
-        located.append((record.topic, record.partition, offset, record.value, record.timestamp))
+        place = record.topic, record.partition, offset
+        located.append(Placed(*place, record.value, record.timestamp, record.key, record.headers))
     return located

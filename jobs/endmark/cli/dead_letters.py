@@ -122,7 +122,7 @@ def replay(
             )
         else:
             found = choose(ops, spec.name, table, where, spec.control_topic, limit)
-            sent = replay_all(ops, kafka, spec.name, found.letters, who) if yes else None
+            sent = replay_all(ops, kafka, spec.name, found.letters, who, spec.whole_topics) if yes else None
             told, text = _counts(found, sent)
     typer.echo(json.dumps(told) if as_json else text)
 
@@ -136,7 +136,7 @@ def _replay_one(
     if letter.at.topic == spec.control_topic:
         raise ConfigError(f"{letter.at} is a control record; turn the knob: endmark knobs set")
     sent = letter.value if value is None else value.encode()
-    done = send_again(ops, kafka, spec.name, letter, sent, by)
+    done = send_again(ops, kafka, spec.name, letter, sent, by, spec.whole_topics)
     to = _sent_to(letter, done.to_offset or 0)
     return {"replayed": str(letter.at), "to": str(to), "by": done.by}, f"{letter.at} is {to} now"
 

@@ -128,14 +128,23 @@ class Sender:
             self._producer.close(timeout=_PATIENCE_MS / 1000)
 
     def send(
-        self, topic: str, record: bytes | None, partition: int, headers: Sequence[tuple[str, bytes]]
+        self,
+        topic: str,
+        record: bytes | None,
+        partition: int,
+        headers: Sequence[tuple[str, bytes]],
+        key: bytes | None = None,
+        timestamp: int | None = None,
     ) -> int:
-        """Send one record and return its offset; see `send`."""
+        """Send one record and return its offset; see `send`.
+
+        `timestamp` is in Unix milliseconds; `None` is now.
+        """
         try:
             with refusals_named(self._bootstrap):
                 if self._producer is None:
                     self._producer = _producer(self._bootstrap)
-                return _sent(self._producer, topic, record, partition, headers)
+                return _sent(self._producer, topic, record, partition, headers, key, timestamp)
         except KafkaError as error:
             raise MissingPartError(
                 f"no Kafka broker at {self._bootstrap} takes a record for topic {topic} "
@@ -173,8 +182,12 @@ def _sent(
     record: bytes | None,
     partition: int = 0,
     headers: Sequence[tuple[str, bytes]] = (),
+    key: bytes | None = None,
+    timestamp: int | None = None,
 ) -> int:
-    sent = producer.send(topic, record, partition=partition, headers=list(headers))
+    sent = producer.send(
+        topic, record, key=key, partition=partition, headers=list(headers), timestamp_ms=timestamp
+    )
     return int(sent.get(timeout=_PATIENCE_MS / 1000).offset)
 
 

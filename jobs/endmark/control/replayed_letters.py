@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 from endmark.condition import Condition
 from endmark.control.dead_letters import Coordinates, DeadLetter
-from endmark.control.pulse import Sender
-from endmark.control.replays import ReplayedError, replay_by, replayed_places
+from endmark.control.replays import ReplayedError, Replayer, replayed_places
 from endmark.storage import delta_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from endmark.control.database import OpsDatabase
     from endmark.kafka.cluster import ClusterOrAddress
@@ -106,7 +105,12 @@ def _open(
 
 
 def replay_all(
-    ops: OpsDatabase, bootstrap: ClusterOrAddress, pipeline: str, letters: Sequence[DeadLetter], by: str
+    ops: OpsDatabase,
+    bootstrap: ClusterOrAddress,
+    pipeline: str,
+    letters: Sequence[DeadLetter],
+    by: str,
+    whole: Collection[str],
 ) -> int:
     """Replay dead letters as they are; return how many were sent.
 
@@ -118,15 +122,18 @@ def replay_all(
         pipeline: the pipeline's name.
         letters: the letters.
         by: the name of the person who sends them.
+        whole: the topics whose streams take columns from keys, headers or timestamps.
 
     Raises:
+        GoneError: Kafka does not hold a record whose stream needs more than the value. The letters before
+            this one have been sent.
         MissingPartError: the broker does not answer. The letters before this one have been sent.
     """
     sent = 0
-    with Sender(bootstrap) as sender:
+    with Replayer(ops, bootstrap, pipeline, by, whole) as replayer:
         for letter in letters:
             try:
-                replay_by(sender, ops, pipeline, letter, letter.value, by)
+                replayer.replay(letter, letter.value)
             except ReplayedError:
                 continue
             sent += 1

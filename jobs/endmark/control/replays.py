@@ -7,14 +7,15 @@ letter is replayed twice.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from endmark.control.pulse import Sender
+from endmark.control.sent_records import SentRecord, SentRecords
 from endmark.control.tables import replays
 from endmark.errors import EndmarkError
 
@@ -30,6 +31,10 @@ _CUT_OFF_SECONDS = 60.0  # a replay unfinished after this time was cut off: the 
 
 class ReplayedError(EndmarkError):
     """The dead letter has been replayed before."""
+
+
+class GoneError(EndmarkError):
+    """Kafka does not hold the record of the dead letter any more, and its value alone does not suffice."""
 
 
 @dataclass(frozen=True)
@@ -57,42 +62,91 @@ def replay(
     letter: DeadLetter,
     value: bytes | None,
     by: str,
+    whole: Collection[str],
 ) -> Replay:
-    """Replay one dead letter over a connection of its own; see `replay_by`."""
-    with Sender(bootstrap) as sender:
-        return replay_by(sender, ops, pipeline, letter, value, by)
+    """Replay one dead letter over connections of its own; see `Replayer.replay`."""
+    with Replayer(ops, bootstrap, pipeline, by, whole) as replayer:
+        return replayer.replay(letter, value)
 
 
-def replay_by(
-    sender: Sender, ops: OpsDatabase, pipeline: str, letter: DeadLetter, value: bytes | None, by: str
-) -> Replay:
-    """Send a value to the partition of a dead letter, with headers that name the dead letter and the sender.
+class Replayer:
+    """Replays dead letters one by one. Close it in the end.
 
     Args:
-        sender: sends the record.
-        ops: the ops database, which stores the replay.
+        ops: the ops database, which stores the replays.
+        bootstrap: the Kafka cluster, or the addresses of its brokers.
         pipeline: the pipeline's name.
-        letter: the dead letter.
-        value: the value to send; `None` is a tombstone.
-        by: the name of the person who sends it.
-
-    Raises:
-        ReplayedError: somebody has replayed the dead letter before.
-        MissingPartError: the broker does not answer; the record may be in Kafka nevertheless.
+        by: the name of the person who sends them.
+        whole: the topics whose streams take columns from keys, headers or timestamps.
     """
-    claimed = Replay(time.time(), by, value != letter.value, None)
-    _claim(ops, pipeline, letter.at, claimed)
-    headers = [("endmark-replay-of", str(letter.at).encode()), ("endmark-replay-by", by.encode())]
-    here = _here(pipeline, letter.at)
-    try:
-        offset = sender.send(letter.at.topic, value, letter.at.partition, headers)
-    except EndmarkError:
-        with ops.engine.begin() as connection:
-            connection.execute(replays.delete().where(here))
-        raise
-    with ops.engine.begin() as connection:
-        connection.execute(replays.update().where(here).values(to_offset=offset))
-    return Replay(claimed.at, by, claimed.changed, offset)
+
+    def __init__(
+        self,
+        ops: OpsDatabase,
+        bootstrap: ClusterOrAddress,
+        pipeline: str,
+        by: str,
+        whole: Collection[str],
+    ) -> None:
+        self._ops = ops
+        self._pipeline = pipeline
+        self._by = by
+        self._whole = whole
+        self._sender = Sender(bootstrap)
+        self._sent_records = SentRecords(bootstrap)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._sender, self._sent_records:
+            pass
+
+    def replay(self, letter: DeadLetter, value: bytes | None) -> Replay:
+        """Send a value to the partition of a dead letter, with its key, its headers, and two more headers.
+
+        These name the dead letter and the sender. The timestamp is that of the dead letter if the stream may
+        take a column from it, and else the present time.
+
+        Args:
+            letter: the dead letter.
+            value: the value to send; `None` is a tombstone.
+
+        Raises:
+            ReplayedError: somebody has replayed the dead letter before.
+            GoneError: Kafka does not hold the record, and the stream takes columns from its key, headers or
+                timestamp.
+            MissingPartError: the broker does not answer; the record may be in Kafka nevertheless.
+        """
+        claimed = Replay(time.time(), self._by, value != letter.value, None)
+        _claim(self._ops, self._pipeline, letter.at, claimed)
+        here = _here(self._pipeline, letter.at)
+        try:
+            offset = self._send(letter.at, value)
+        except EndmarkError:
+            with self._ops.engine.begin() as connection:
+                connection.execute(replays.delete().where(here))
+            raise
+        with self._ops.engine.begin() as connection:
+            connection.execute(replays.update().where(here).values(to_offset=offset))
+        return Replay(claimed.at, self._by, claimed.changed, offset)
+
+    def _send(self, at: Coordinates, value: bytes | None) -> int:
+        """Send a value in place of a dead letter; return its offset."""
+        whole, found = at.topic in self._whole, self._sent_records.find(at)
+        if found is None and whole:
+            raise GoneError(
+                f"Kafka does not hold {at} any more, and its stream takes columns from the key, headers or "
+                "timestamp of records; let the producer send the record again"
+            )
+        record = found or SentRecord()
+        headers = {
+            **dict(record.headers),
+            "endmark-replay-of": str(at).encode(),
+            "endmark-replay-by": self._by.encode(),
+        }
+        timestamp = record.timestamp if whole else None
+        return self._sender.send(at.topic, value, at.partition, list(headers.items()), record.key, timestamp)
 
 
 def replayed(ops: OpsDatabase, pipeline: str, letters: Iterable[DeadLetter]) -> Mapping[Coordinates, Replay]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from endmark.storage import Location
 
 _DEAD_LETTERS = RESERVED[0]
+_LACKING = ("missing_field", "bad_key", "bad_header", "bad_timestamp")
 
 
 @dataclass(frozen=True)
@@ -32,20 +33,27 @@ class ColumnChanges:
 
     Args:
         taken: the present types of those that the checkpoint takes, by stream and column.
+        parts: the parts of a record that new ones of these are taken from, as far as the file names any.
         first_offsets: the first offset of each partition at which a new column is read, by stream and column.
             A partition that is not named is read with the column from its start on.
         refusals: for each other one, why the checkpoint cannot take it.
     """
 
     taken: Mapping[tuple[str, str], str]
+    parts: Mapping[tuple[str, str], str]
     first_offsets: Mapping[tuple[str, str], Mapping[str, int]]
     refusals: tuple[str, ...]
 
     def applied(self, pinned: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings of the checkpoint with the columns that it takes."""
-        streams = {name: {**stream, "columns": dict(stream["columns"])} for name, stream in _streams(pinned)}
+        streams = {
+            name: {**stream, "columns": dict(stream["columns"]), "taken_from": dict(stream["taken_from"])}
+            for name, stream in _streams(pinned)
+        }
         for (stream, column), kind in self.taken.items():
             streams[stream]["columns"][column] = kind
+        for (stream, column), part in self.parts.items():
+            streams[stream]["taken_from"][column] = part
         return {**pinned, "streams": streams}
 
 
@@ -70,20 +78,22 @@ def column_changes(
         checkpoint: the directory of the checkpoint, which is locked.
         warehouse: the directory of its tables.
     """
-    taken, first_offsets, refusals = {}, {}, []
+    taken, parts, first_offsets, refusals = {}, {}, {}, []
     for change in _changes(pinned, settings):
         place = change.stream, change.column
         declared = settings["streams"][change.stream]
         if (why := _refusal(change, declared, settings["steps"], checkpoint, warehouse)) is None:
             taken[place] = change.kind
             if change.before is None:
+                if (part := declared["taken_from"].get(change.column)) is not None:
+                    parts[place] = part
                 first_offsets[place] = planned_ends(checkpoint / "spark").get(declared["topic"], {})
         else:
             becomes = "is added" if change.before is None else "becomes optional"
             refusals.append(
                 f"streams.{change.stream}.columns.{change.column} {becomes} by a new checkpoint alone: {why}"
             )
-    return ColumnChanges(taken, first_offsets, tuple(refusals))
+    return ColumnChanges(taken, parts, first_offsets, tuple(refusals))
 
 
 def _streams(settings: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -129,8 +139,8 @@ def _is_named(change: _Change, steps: Mapping[str, Any]) -> bool:
 
 
 def _lacking(topic: str, dead_letters: Location) -> int:
-    """Return the number of dead letters that a missing value has made."""
+    """Return the number of dead letters that a missing value has made, or may have made."""
     if (table := delta_table(dead_letters)) is None:
         return 0
     found = table.to_pyarrow_dataset().to_table(columns=["topic", "reason"]).to_pylist()
-    return sum(row == {"topic": topic, "reason": "missing_field"} for row in found)
+    return sum(row["topic"] == topic and row["reason"] in _LACKING for row in found)

@@ -17,10 +17,12 @@ from endmark.operators.stream_join.side import SideSpec
 from endmark.pipeline import COORDINATES
 from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.measures import FUNCTIONS
+from endmark.pipeline.record_parts import Origin
 from endmark.pipeline.registry import schemas_of
 from endmark.schema_registry import SchemaFile
 from endmark.state.keys import KeySpec
 from endmark.state.segment import int64
+from endmark.wire.record_columns import RecordColumns
 from endmark.wire.rejection import UnreadableError
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ class StreamPlan:
         side: the stream as an input of the join. For a member of a union, it is the union, but with the
             bounds of event time that the member has.
         parser: makes the parser of its records; `None` for a frame.
+        beside_value: the columns that its records have beside their values; `None` without any.
         keeps_value: whether rows keep the value of their Kafka record.
         closing: its closing rule; `None` without one.
         heartbeat_on: the column that its heartbeats restrict; `None` without heartbeats.
@@ -92,6 +95,7 @@ class StreamPlan:
     on: tuple[str, ...]
     side: SideSpec
     parser: Callable[[], Parser] | None = None
+    beside_value: RecordColumns | None = None
     keeps_value: bool = False
     closing: ClosingPlan | None = None
     heartbeat_on: str | None = None
@@ -233,6 +237,7 @@ def _plan(pipeline: Pipeline, name: str, side: SideSpec) -> StreamPlan:
             pipeline.deleted_on(name),
             schemas_of(pipeline, name),
         ),
+        beside_value=_beside_value(stream),
         side=replace(side, lateness=microseconds(times.lateness) or 0, ahead=microseconds(times.ahead)),
         keeps_value=bool(stage.looked_up_steps(side.name))
         or any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(side.name)),
@@ -241,6 +246,28 @@ def _plan(pipeline: Pipeline, name: str, side: SideSpec) -> StreamPlan:
         removes_rows=pipeline.removes_rows(name),
         steps=pipeline.row_steps_of(name),
     )
+
+
+def _beside_value(stream: Stream) -> RecordColumns | None:
+    """Return the columns that a stream's records have beside their values; `None` without any."""
+    of: dict[Origin, dict[str, tuple[str, ...]]] = {origin: {} for origin in Origin}
+    for name, part in stream.parts.items():
+        of[part.origin][name] = part.path
+    if len(of[Origin.VALUE]) == len(stream.columns):
+        return None
+    return RecordColumns(
+        stream.columns,
+        keys=tuple(name for name, path in of[Origin.KEY].items() if not path),
+        members={name: path for name, path in of[Origin.KEY].items() if path},
+        headers={name: header for name, (header,) in of[Origin.HEADER].items()},
+        timestamps=tuple(of[Origin.TIMESTAMP]),
+    )
+
+
+def record_needs(pipeline: Pipeline) -> dict[str, frozenset[str]]:
+    """Return the columns beside the usual ones that records are read with, by topic."""
+    found = {stream.topic: _beside_value(stream) for stream in pipeline.streams.values()}
+    return {topic: columns.needs for topic, columns in found.items() if columns is not None}
 
 
 def _deduplication(stage: Stage, stream: str) -> Deduplication | None:
@@ -353,7 +380,8 @@ def check_schemas(pipeline: Pipeline) -> None:
             from endmark.wire.avro_records import layouts
 
             try:
-                _, branches = layouts(found.schema, stream.columns, ignoring=stream.extra == "ignore")
+                columns = {name: stream.columns[name] for name in stream.value_paths}
+                _, branches = layouts(found.schema, columns, ignoring=stream.extra == "ignore")
                 for branch in branches:
                     if isinstance(branch, UnreadableError):
                         raise branch

@@ -13,6 +13,7 @@ from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from endmark.errors import EndmarkError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from endmark.state.search import Ints
 
@@ -38,6 +39,9 @@ RECORDS = pa.schema(
         ("value", pa.binary()),
     ]
 )
+# Columns that are read of those topics alone which need them.
+KEY, HEADERS = pa.field("key", pa.binary()), pa.field("headers", pa.map_(pa.string(), pa.binary()))
+_OTHERS = ((KEY, Message.key), (HEADERS, Message.headers))
 # Few and large Arrow batches cost least, but records may have a megabyte.
 _BYTES = 8 << 20
 # Messages become Arrow while they are in the processor's cache: reading takes 1.9 µs a record, and 3.3 with
@@ -89,7 +93,11 @@ class Range:
         return self.end - self.first
 
 
-def read(settings: Mapping[str, Any], ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
+def read(
+    settings: Mapping[str, Any],
+    ranges: Sequence[Range],
+    needs: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> Iterator[pa.RecordBatch]:
     """Read all records of some ranges.
 
     A process keeps its consumer for the next ranges. It must read one call's records to the end before the
@@ -98,10 +106,11 @@ def read(settings: Mapping[str, Any], ranges: Sequence[Range]) -> Iterator[pa.Re
     Args:
         settings: the settings by which librdkafka connects, as `KafkaCluster.librdkafka` returns them.
         ranges: ranges of different partitions, none of them empty.
+        needs: the names of those of `KEY` and `HEADERS` with which a topic's records are read, by topic.
 
     Returns:
-        batches of `RECORDS`. Each is of one partition, in the order of offsets. Batches of several partitions
-        alternate.
+        batches of `RECORDS`, and of what their topic needs beside. Each is of one partition, in the order of
+        offsets. Batches of several partitions alternate.
 
     Raises:
         UnreadableRangeError: records of a range are gone, the cluster refuses us, or it sends nothing for
@@ -113,7 +122,7 @@ def read(settings: Mapping[str, Any], ranges: Sequence[Range]) -> Iterator[pa.Re
     consumer.assign([TopicPartition(each.topic, each.partition, each.first) for each in ranges])
     try:
         while left:
-            for at, (batch, until) in connection.next_records(left).items():
+            for at, (batch, until) in connection.next_records(left, needs).items():
                 if until >= left[at].end:
                     del left[at]
                     # Its further records would come, too, in place of those of other partitions.
@@ -135,14 +144,16 @@ class _Connection:
     def _note(self, error: KafkaError) -> None:
         self._failed = error
 
-    def next_records(self, left: Mapping[At, Range]) -> dict[At, tuple[pa.RecordBatch, int]]:
+    def next_records(
+        self, left: Mapping[At, Range], needs: Mapping[str, Collection[str]]
+    ) -> dict[At, tuple[pa.RecordBatch, int]]:
         """Return the next records of some ranges by partition, each with the offset that is read next.
 
         Raises:
             UnreadableRangeError: records of a range are gone, the cluster refuses us, or nothing comes for
                 half a minute.
         """
-        found = {at: _Records(each) for at, each in left.items()}
+        found = {at: _Records(each, needs.get(each.topic, ())) for at, each in left.items()}
         offsets, size = sum(each.offsets for each in left.values()), 0
         with _uncollected():
             messages = self._wait(min(_CHUNK, offsets), left)
@@ -205,15 +216,18 @@ class _Records:
         until: the offset that is read next.
     """
 
-    def __init__(self, read: Range) -> None:
+    def __init__(self, read: Range, needs: Collection[str]) -> None:
         self._range = read
         self._offsets: list[Ints] = []
         self._milliseconds: list[int] = []
         self._values: list[pa.Array] = []
+        self._others: list[tuple[pa.Field, Callable[[Message], Any], list[pa.Array]]] = [
+            (field, of, []) for field, of in _OTHERS if field.name in needs
+        ]
         self.until = 0
 
     def add(self, messages: Messages, *, ends: bool) -> int:
-        """Add messages; return the bytes of their values.
+        """Add messages; return the bytes of their values, and of the keys and headers that are read.
 
         Args:
             messages: messages of the range's partition, in order.
@@ -232,7 +246,11 @@ class _Records:
         )
         self._milliseconds += [milliseconds for _, milliseconds in map(Message.timestamp, messages)]
         self._values.append(pa.array(list(map(Message.value, messages)), pa.binary()))
-        return int(self._values[-1].nbytes)
+        size = int(self._values[-1].nbytes)
+        for field, of, arrays in self._others:
+            arrays.append(pa.array(list(map(of, messages)), field.type))
+            size += int(arrays[-1].nbytes)
+        return size
 
     def batch(self) -> pa.RecordBatch:
         """Return the records that belong to the range."""
@@ -247,7 +265,11 @@ class _Records:
             pa.array(times, RECORDS.field("timestamp").type),
             pa.concat_arrays(self._values) if count else pa.array([], pa.binary()),
         ]
-        batch = pa.record_batch(columns, schema=RECORDS)
+        schema = RECORDS
+        for field, _, arrays in self._others:
+            columns.append(pa.concat_arrays(arrays) if count else pa.array([], field.type))
+            schema = schema.append(field)
+        batch = pa.record_batch(columns, schema=schema)
         return batch.slice(0, int(np.searchsorted(offsets, read.end)))
 
 

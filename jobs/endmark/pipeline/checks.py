@@ -10,6 +10,7 @@ from endmark.pipeline.asked import asked
 from endmark.pipeline.duration_words import in_words
 from endmark.pipeline.fields import require_column, require_key_column, require_name
 from endmark.pipeline.measures import FUNCTIONS
+from endmark.pipeline.record_parts import Origin
 from endmark.pipeline.tables import GROUP_ROLES, RESERVED, is_latest_role, require_layout
 from endmark.pipeline.unions import require_alike
 from endmark.pipeline.upserted_rows import require_replaceable
@@ -52,6 +53,7 @@ def require_sound(pipeline: Pipeline) -> None:
         pipeline.rollup.check()
     _check_tables(pipeline)
     _check_names(pipeline)
+    _check_deletions(pipeline)
 
 
 def _check_unions(pipeline: Pipeline) -> None:
@@ -101,6 +103,18 @@ def _check_schemas(pipeline: Pipeline) -> None:
                 f"streams.{name}.format: records of Avro need schemas; add the section registry with its "
                 "url, or name a schema_file if the records have no id of a schema"
             )
+
+
+def _check_deletions(pipeline: Pipeline) -> None:
+    """Check that deletions find the columns that they name in a record's value."""
+    for name, stream in pipeline.streams.items():
+        for column in pipeline.deleted_on(name):
+            part = stream.parts.get(column)
+            if part is not None and part.origin is not Origin.VALUE:
+                raise ValueError(
+                    f"streams.{name}.taken_from.{column}: a deletion names this column by its value in "
+                    f"`before`, but it is taken from {part}; take it from the value"
+                )
 
 
 def _check_inputs(stage: Stage) -> None:

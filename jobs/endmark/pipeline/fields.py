@@ -23,6 +23,7 @@ from pydantic.fields import FieldInfo
 
 from endmark.domain import Domain
 from endmark.pipeline.duration_words import in_words
+from endmark.pipeline.record_parts import PATTERN, RecordPart
 from endmark.types import ColumnType, Spelling
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
@@ -179,6 +180,10 @@ def _column_type(value: Any) -> ColumnType:
     return value if isinstance(value, ColumnType) else ColumnType.parse(str(value))
 
 
+def _record_part(value: Any) -> RecordPart:
+    return value if isinstance(value, RecordPart) else RecordPart.parse(str(value))
+
+
 def _table_type(value: Any) -> ColumnType:
     kind = _column_type(value)
     if kind.nullable:
@@ -267,6 +272,12 @@ Type = Annotated[
     WithJsonSchema({"type": "string", "pattern": _type_pattern(f"|{_SPELLINGS}", r"\??")}),
 ]
 Columns = Annotated[dict[Name, Type], Field(min_length=1)]
+Part = Annotated[
+    RecordPart,
+    PlainValidator(_record_part),
+    PlainSerializer(str),
+    WithJsonSchema({"type": "string", "pattern": PATTERN}),
+]
 # A type of a relation's column, which may be null anyhow.
 _TableType = Annotated[
     ColumnType,

@@ -24,6 +24,7 @@ class Format:
             formats refuse it.
         heartbeats: whether a punctuation may be a heartbeat, on the column of event time.
         deletions: whether a record may be the deletion of a row.
+        members: whether columns may be members of objects in a value, or members of other names.
     """
 
     doc: str
@@ -31,6 +32,7 @@ class Format:
     own_fields: Mapping[str, str] = field(default_factory=dict)
     heartbeats: bool = True
     deletions: bool = False
+    members: bool = False
 
 
 # A parser is imported when it is made, since a pipeline file is checked without Arrow.
@@ -44,6 +46,7 @@ def _json(stream: Stream, name: str, key: Sequence[str], *_: object) -> Parser:
         key=key,
         heartbeat_on=stream.heartbeat_on,
         ignoring=stream.extra == "ignore",
+        paths=stream.value_paths,
     )
 
 
@@ -58,14 +61,22 @@ def _xml(stream: Stream, name: str, key: Sequence[str], *_: object) -> Parser:
         most=stream.max_record,
         heartbeat_on=stream.heartbeat_on,
         ignoring=stream.extra == "ignore",
+        of_value=stream.value_paths.keys(),
     )
 
 
 def _debezium(stream: Stream, name: str, key: Sequence[str], deleted_on: Sequence[str], _: object) -> Parser:
     from endmark.wire.debezium import DebeziumParser
 
-    updates, ignoring = stream.updates == "rows", stream.extra == "ignore"
-    return DebeziumParser(stream.columns, deleted_on, name, key=key, updates=updates, ignoring=ignoring)
+    return DebeziumParser(
+        stream.columns,
+        deleted_on,
+        name,
+        key=key,
+        updates=stream.updates == "rows",
+        ignoring=stream.extra == "ignore",
+        paths=stream.value_paths,
+    )
 
 
 def _avro(stream: Stream, name: str, key: Sequence[str], _: object, schemas: WriterSchemas | None) -> Parser:
@@ -81,11 +92,12 @@ def _avro(stream: Stream, name: str, key: Sequence[str], _: object, schemas: Wri
         key=key,
         heartbeat_on=stream.heartbeat_on,
         ignoring=stream.extra == "ignore",
+        of_value=stream.value_paths.keys(),
     )
 
 
 FORMATS = {
-    "json": Format("A record is a flat JSON object.", _json),
+    "json": Format("A record is a JSON object.", _json, members=True),
     "xml": Format(
         "A record is a flat XML document.",
         _xml,
@@ -100,6 +112,7 @@ FORMATS = {
         {"updates": "only `format: debezium` has updates"},
         heartbeats=False,
         deletions=True,
+        members=True,
     ),
     "avro": Format(
         "A record is Avro, behind a zero byte and the id of its schema in the `registry`, or by the schema "

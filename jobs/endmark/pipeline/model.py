@@ -241,6 +241,13 @@ class Pipeline(Model):
         stream, _ = self.flow.way_to(step_of(role))
         return tuple(f"{stream}_{column}" for column in table.key)
 
+    @property
+    def whole_topics(self) -> list[str]:
+        """The topics whose streams take columns from keys, headers or timestamps of records."""
+        return [
+            stream.topic for stream in self.streams.values() if len(stream.value_paths) < len(stream.columns)
+        ]
+
     def deleted_on(self, stream: str) -> tuple[str, ...]:
         """Return the columns that a deletion in a change stream names; none if it has no effect.
 

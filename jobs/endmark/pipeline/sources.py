@@ -19,6 +19,7 @@ from endmark.pipeline.fields import (
     Model,
     Name,
     Names,
+    Part,
     Share,
     Size,
     TableColumns,
@@ -28,6 +29,7 @@ from endmark.pipeline.fields import (
     require_present,
 )
 from endmark.pipeline.formats import FORMATS
+from endmark.pipeline.record_parts import Origin, RecordPart, require_parts
 from endmark.types import ColumnType, Direction
 
 if TYPE_CHECKING:
@@ -133,6 +135,12 @@ class Stream(Model):
     records have no id names a file with their schema, `schema_file`. The fields of a schema become columns by
     their names, or else by an alias.
 
+    A column is the member of its name, unless `taken_from` names another part of the Kafka record.
+    `value.order.id` is a member of an object in the value, and `key.id` one of a key in JSON. `key` is the
+    whole key as text, `header.tenant` the last header of this name, and `timestamp` Kafka's time of the
+    record. Texts of keys and headers are UTF-8 and spell values as JSON does, but without quotes. A missing
+    part is null.
+
     An XML record of more than `max_record` bytes is a dead letter, since reading one takes two seconds a MB.
     The job stops when dead letters exceed a share of the last records, as `quarantine` says; `off` never
     stops it.
@@ -157,6 +165,11 @@ class Stream(Model):
             "restart",
         ),
     ]
+    taken_from: Annotated[
+        dict[Name, Part],
+        Field(default_factory=dict),
+        ChangeRule(change=Change.NEW_CHECKPOINT, remark="that of a new column comes with the column"),
+    ]
     extra: Pinned[Literal["dead_letter", "ignore"]] = "dead_letter"
     event_time: Pinned[EventTime]
     punctuated_on: Pinned[AnyNames] = ()
@@ -173,6 +186,10 @@ class Stream(Model):
         for name, why in (field for fields in others for field in fields.items()):
             if getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name}: {why}; leave it out, or set the format")
+        for name in self.taken_from:
+            require_column(self.columns, name, "taken_from")
+        require_parts(self.columns, self.parts)
+        self._check_format()
         time = self.event_time.column
         require_column(self.value_types, time, "event_time.column", ColumnType.TIMESTAMP)
         require_present(self.columns, time, "event_time.column", "a row without event time belongs nowhere")
@@ -190,6 +207,25 @@ class Stream(Model):
             if name in self.columns:
                 raise ValueError(f"columns.{name}: this name is taken by the record's coordinates")
         return self
+
+    def _check_format(self) -> None:
+        """Refuse members of a value whose format has none by path."""
+        for name, part in self.taken_from.items():
+            if part.origin is Origin.VALUE and not FORMATS[self.format].members:
+                raise ValueError(
+                    f"taken_from.{name}: a value in `format: {self.format}` has no members by path; declare "
+                    "the column by its name there, or take it from the key, a header or the timestamp"
+                )
+
+    @property
+    def parts(self) -> dict[str, RecordPart]:
+        """The part of a Kafka record that each column is taken from."""
+        return {name: self.taken_from.get(name) or RecordPart(Origin.VALUE, (name,)) for name in self.columns}
+
+    @property
+    def value_paths(self) -> dict[str, tuple[str, ...]]:
+        """For each column that is taken from a record's value, the nested members that lead to it."""
+        return {name: part.path for name, part in self.parts.items() if part.origin is Origin.VALUE}
 
     @property
     def heartbeat_on(self) -> str | None:

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from endmark.kafka.cluster import librdkafka_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -45,12 +45,15 @@ class KafkaSource:
         max_records_per_batch: the most records that a batch reads.
         start: the offsets at which the first batch begins. A partition that is missing there is read from 0.
             `None` is the first offsets that Kafka holds when the first batch is planned.
+        needs: the columns beside the usual ones with which records are read, by topic, as
+            `endmark.kafka.ranges.read` has them.
     """
 
     kafka: ClusterOrAddress
     topics: tuple[str, ...]
     max_records_per_batch: int
     start: Offsets | None = None
+    needs: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     def stream(self, spark: SparkSession, through: Through, columns: str) -> DataFrame:
         """Return the streaming frame of what a function makes of the records, as `plan.Source` has it."""
@@ -148,7 +151,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from endmark.kafka.ranges import read
 
         through: Through = loads(self._plan.through)
-        return through(read(self._plan.settings, partition.value))
+        return through(read(self._plan.settings, partition.value, self._plan.source.needs))
 
     def stop(self) -> None:
         if self._ends is not None:

@@ -12,6 +12,7 @@ from pyspark.errors import StreamingQueryException
 from endmark.driver.failure import failure_of
 from endmark.driver.pace import NewPaceError
 from endmark.driver.quarantine import QuarantineError
+from endmark.engine.streams import record_needs
 from endmark.errors import EndmarkError
 from endmark.spark import plan, query_log
 from endmark.spark.kafka_source import KafkaSource
@@ -108,7 +109,11 @@ class Queries:
         self.pace.start()
         query_log.unmute(self.spark)
         source = KafkaSource(
-            self.options.bootstrap, tuple(self.partitions), self.pace.records, self.start_offsets
+            self.options.bootstrap,
+            tuple(self.partitions),
+            self.pace.records,
+            self.start_offsets,
+            record_needs(self.pipeline),
         )
         frame = plan.build(
             self.spark,

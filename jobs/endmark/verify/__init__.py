@@ -3,7 +3,7 @@
 It shares no code with the engine, and DuckDB does the work. `verification` runs the steps in order. Each
 module answers one of these questions:
 
-- What is there to read? `consume`, `formats`, `xml`, `debezium`, `extra_members`, `relation`,
+- What is there to read? `consume`, `formats`, `xml`, `debezium`, `members`, `beside_value`, `relation`,
   `written_tables`
 - What is the fate of each record? `classify`, `reasons`, `control`, `conditions`, `closing_rule`, `patterns`,
   `spans`, `order`, `closed_keys`, `forgotten_keys`, `idle_partitions`, `broken_promises`

@@ -88,6 +88,13 @@ len(members) = len(list_distinct(members)) AND list_has_all(members, $required)
 
 _EQUALS = "json_keys(document, '/' || $mark || '/' || $column) = ['equals']"
 
+# The others are no rows, whatever their keys, headers and timestamps are.
+_UNFIT_ROWS = """
+DELETE FROM $unfit u WHERE NOT EXISTS (
+    FROM $classified c WHERE c.part = u."partition" AND c.off = u."offset" AND c.sound
+)
+"""
+
 _ROWS = """
 CREATE TABLE $rows AS
 SELECT $columns, part::BIGINT AS $partition, off AS $offset, false AS "#filtered"
@@ -140,10 +147,12 @@ WHERE EXISTS (FROM $failed f WHERE f."partition" = part AND f."offset" = off)
 _REJECTED = """
 INSERT INTO expected_dead_letters BY NAME
 SELECT r.topic, r."partition", r."offset", r.value,
-    CASE WHEN a."offset" IS NOT NULL THEN 'future' WHEN f."offset" IS NOT NULL THEN 'expression' END AS reason
+    CASE WHEN a."offset" IS NOT NULL THEN 'future' WHEN f."offset" IS NOT NULL THEN 'expression'
+        ELSE u.reason END AS reason
 FROM records r JOIN $classified c ON r."partition" = c.part AND r."offset" = c.off
 LEFT JOIN $ahead a ON a."partition" = c.part AND a."offset" = c.off
 LEFT JOIN $failed f ON f."partition" = c.part AND f."offset" = c.off
+LEFT JOIN $unfit u ON u."partition" = c.part AND u."offset" = c.off
 WHERE r.topic = ? AND NOT c.sound AND NOT c.promised
 """
 
@@ -151,7 +160,8 @@ WHERE r.topic = ? AND NOT c.sound AND NOT c.promised
 def classify(session: Session, pipeline: Pipeline, added: AddedColumns = NOTHING_ADDED) -> None:
     """Make `expected_dead_letters` and tables of each stream from `records`.
 
-    Dead letters have no reasons yet, except for heartbeats of the future and failed expressions.
+    Dead letters have no reasons yet, except for heartbeats of the future, failed expressions, and rows with
+    an unfit key, header or timestamp.
 
     `rows_<stream>` has the stream's columns behind its row steps, named as in the results table, and says
     which rows are `#filtered`. `aside_<stream>` has the same columns, and the `violation`, of rows with a
@@ -195,6 +205,9 @@ def _classify_stream(
         present=_present(columns),
         closing_present=_present(closing),
     )
+    unfit = name(f"unfit_{stream}")
+    session.run(_UNFIT_ROWS, unfit=unfit, classified=classified)
+    session.run(_FAILED, classified=classified, failed=unfit)
     partition, offset = (name(f"{stream}_{coordinate}") for coordinate in COORDINATES)
     session.run(
         _ROWS,
@@ -222,7 +235,7 @@ def _classify_stream(
     close_by_rule(session, stream, declared, key, own_rows(pipeline, stream))
     session.run(_ACCEPT, classified=classified, punctuations=name(f"punctuations_{stream}"))
     ahead = name(f"ahead_{stream}")
-    session.run(_REJECTED, [declared.topic], classified=classified, ahead=ahead, failed=failed)
+    session.run(_REJECTED, [declared.topic], classified=classified, ahead=ahead, failed=failed, unfit=unfit)
     session.run("DROP TABLE $classified", classified=classified)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -26,6 +26,9 @@ SCHEMA = pa.schema(
         ("offset", pa.int64()),
         ("value", pa.binary()),
         ("timestamp", pa.int64()),  # Unix milliseconds
+        # Null in topics that are read without keys and headers.
+        ("key", pa.binary()),
+        ("headers", pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))),
     ]
 )
 CONNECT_SECONDS = 5
@@ -53,6 +56,7 @@ class Log:
         until: by topic and partition, the first offset that is not read. Partitions that are not named are
             read to their end; `None` names none.
         maybe: topics that are read if they exist.
+        whole: topics whose records are read with their keys and headers.
 
     Raises:
         MissingPartError: the broker cannot be reached, or stops sending.
@@ -66,8 +70,10 @@ class Log:
         topics: Sequence[str],
         until: Mapping[str, Mapping[int, int]] | None = None,
         maybe: Sequence[str] = (),
+        whole: Collection[str] = (),
     ) -> None:
         self._bootstrap = bootstrap
+        self._whole = whole
         try:
             with refusals_named(bootstrap):
                 self._consumer = KafkaConsumer(
@@ -153,7 +159,7 @@ class Log:
             arrived = self._poll()
             for pair, records in arrived.items():
                 last_seen = time.monotonic()
-                yield _batch(pair, records, unread[pair])
+                yield _batch(pair, records, unread[pair], whole=pair.topic in self._whole)
             # The position shows the end, not the last record, since transaction markers have offsets, too.
             done = [pair for pair, end in unread.items() if self._consumer.position(pair) >= end]
             for pair in done:
@@ -178,7 +184,7 @@ class Log:
         return arrived
 
 
-def _batch(pair: Any, records: list[Any], end: int) -> pa.RecordBatch:
+def _batch(pair: Any, records: list[Any], end: int, *, whole: bool) -> pa.RecordBatch:
     if records[-1].offset >= end:
         records = [record for record in records if record.offset < end]
     return pa.record_batch(
@@ -188,6 +194,14 @@ def _batch(pair: Any, records: list[Any], end: int) -> pa.RecordBatch:
             pa.array([record.offset for record in records], pa.int64()),
             pa.array([record.value for record in records], pa.binary()),
             pa.array([record.timestamp for record in records], pa.int64()),
+            pa.array([record.key if whole else None for record in records], pa.binary()),
+            pa.array(
+                [_headers(record) if whole else None for record in records], SCHEMA.field("headers").type
+            ),
         ],
         schema=SCHEMA,
     )
+
+
+def _headers(record: Any) -> list[dict[str, Any]]:
+    return [{"name": name, "value": value} for name, value in record.headers]

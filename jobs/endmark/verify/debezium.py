@@ -10,20 +10,8 @@ import json
 from typing import Any
 
 from endmark.pipeline import Stream
+from endmark.verify.members import Pairs, columns_of, read
 from endmark.verify.patterns import MARK
-
-
-class _Pairs(list[tuple[str, Any]]):
-    """The members of a JSON object in their order; a name may stand twice."""
-
-    def one(self, wanted: str) -> Any:
-        """Return the value of a member.
-
-        Raises:
-            ValueError: the member is not there, or stands twice.
-        """
-        (found,) = (value for member, value in self if member == wanted)
-        return found
 
 
 def flat(value: bytes, declared: Stream) -> bytes | None:
@@ -49,13 +37,9 @@ def is_skipped(value: bytes | None, declared: Stream) -> bool:
 def _document(value: bytes) -> Any:
     """Return a record's JSON document; `None` if it is none."""
     try:
-        document = json.loads(
-            value.decode("utf-8"), object_pairs_hook=_Pairs, parse_constant=_refuse, parse_int=integer
-        )
-        json.dumps(document, ensure_ascii=False).encode("utf-8")  # raises for half a surrogate pair
+        return read(value)
     except (ValueError, RecursionError):
         return None
-    return document
 
 
 def _op(document: Any) -> Any:
@@ -74,36 +58,33 @@ def _translated(document: Any, declared: Stream) -> bytes | None:
             return _row(envelope, declared)
         case "d":
             before = _object(envelope.one("before"))
-            key = {column: {"equals": before.one(column)} for column in declared.punctuated_on}
+            key = {column: {"equals": _at(before, declared, column)} for column in declared.punctuated_on}
             return json.dumps({MARK: key}, ensure_ascii=False).encode()
     return None
 
 
-def _envelope(document: Any) -> _Pairs:
+def _envelope(document: Any) -> Pairs:
     envelope = _object(document)
     if any(member == "payload" for member, _ in envelope):
         return _object(envelope.one("payload"))
     return envelope
 
 
-def _row(envelope: _Pairs, declared: Stream) -> bytes:
+def _row(envelope: Pairs, declared: Stream) -> bytes:
     members = _object(envelope.one("after"))
-    counting = [member for member, _ in members if declared.extra != "ignore" or member in declared.columns]
-    if len(set(counting)) < len(counting):
-        raise ValueError("a column stands twice")
-    return json.dumps(dict(members), ensure_ascii=False).encode()
+    found = columns_of(members, declared.value_paths, ignoring=declared.extra == "ignore")
+    return json.dumps(found, ensure_ascii=False).encode()
 
 
-def _object(value: Any) -> _Pairs:
-    if not isinstance(value, _Pairs):
+def _at(before: Pairs, declared: Stream, column: str) -> Any:
+    """Return a column's value in a row image."""
+    *outer, last = declared.value_paths[column]
+    for name in outer:
+        before = _object(before.one(name))
+    return before.one(last)
+
+
+def _object(value: Any) -> Pairs:
+    if not isinstance(value, Pairs):
         raise ValueError("no object")  # the value of the record is wrong, not the type of an argument
     return value
-
-
-def integer(digits: str) -> int:
-    """Read an integer. One of 1,000 digits or more becomes 10**1000, also too large for every column."""
-    return int(digits) if len(digits) < 1000 else 10**1000
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(constant)

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,7 +17,9 @@ from endmark.pipeline import Pipeline, Stream
 from endmark.pipeline.registry import schemas_of
 from endmark.verify import avro, debezium, reasons, xml
 from endmark.verify.added_columns import NOTHING_ADDED, AddedColumns
-from endmark.verify.extra_members import without_extra
+from endmark.verify.beside_value import beside_value
+from endmark.verify.members import by_columns
+from endmark.verify.patterns import MARK
 from endmark.verify.session import Session, name, text
 
 
@@ -25,8 +29,9 @@ class Format:
 
     Args:
         reason: returns the reason why a record is a dead letter, for one that is.
-        flat: returns a row or a punctuation as flat JSON, and `None` for any other record. `None` as `flat`
-            means that the records are flat JSON already. Members that are not declared may be left in it.
+        flat: returns a row as flat JSON by the names of its columns, a punctuation as JSON, and `None` for
+            any other record. Members that are not declared may be left in it. `None` as `flat` means that the
+            records are JSON already.
         heartbeats: whether a punctuation on the event time may be a heartbeat.
         skips: returns whether a record has no effect, such as the tombstone that Debezium puts behind a
             deletion for Kafka's compaction. `None` means that every record has one.
@@ -57,12 +62,14 @@ FORMATS = {
 
 _PLACE = pa.schema([("partition", pa.int32()), ("offset", pa.int64())])
 _FLAT = _PLACE.append(pa.field("value", pa.binary()))
+_UNFIT = _PLACE.append(pa.field("reason", pa.string()))
+_MARKED = f'{{"{MARK}"'.encode()
 
 _AS_IT_IS = """
 CREATE VIEW $flat AS SELECT "partition", "offset", value FROM records WHERE topic = $topic
 """
 
-_RECORDS = 'SELECT "partition", "offset", value FROM records WHERE topic = ?'
+_RECORDS = 'SELECT "partition", "offset", value, key, headers, "timestamp" FROM records WHERE topic = ?'
 
 _UNNAMED = """
 SELECT topic, "partition", "offset", value FROM expected_dead_letters WHERE reason IS NULL AND topic = ?
@@ -88,11 +95,13 @@ def form_of(pipeline: Pipeline, stream: str) -> Format:
 
 
 def flatten(session: Session, stream: str, form: Format, declared: Stream, added: AddedColumns) -> None:
-    """Make `flat_<stream>` and `skipped_<stream>` from `records`.
+    """Make `flat_<stream>`, `skipped_<stream>` and `unfit_<stream>` from `records`.
 
     `flat_<stream>` has partition, offset, and the row or punctuation of a record as flat JSON, or NULL for
     any other record. Under `extra: ignore`, rows lack the members that do not count. `skipped_<stream>` has
-    the places of records without effect, which `flat_<stream>` leaves out.
+    the places of records without effect, which `flat_<stream>` leaves out. `unfit_<stream>` has the places of
+    rows whose key, header or timestamp does not fit, with the reason. They have any value there in
+    `flat_<stream>`.
 
     Args:
         session: the session.
@@ -102,7 +111,8 @@ def flatten(session: Session, stream: str, form: Format, declared: Stream, added
         added: the columns that are younger than the checkpoint of the tables.
     """
     flat, skipped, skips = name(f"flat_{stream}"), name(f"skipped_{stream}"), form.skips or _skips_none
-    as_it_is = form.flat is None and declared.extra != "ignore"
+    unfit = name(f"unfit_{stream}")
+    as_it_is = form.flat is None and declared.extra != "ignore" and not declared.taken_from
     records = [] if as_it_is else session.run(_RECORDS, [declared.topic])
     places = [record for record in records if skips(record["value"], declared)]
     session.run_on(
@@ -110,14 +120,39 @@ def flatten(session: Session, stream: str, form: Format, declared: Stream, added
     )
     if as_it_is:
         session.run(_AS_IT_IS, flat=flat, topic=text(declared.topic))
+        session.run_on(pa.Table.from_pylist([], _UNFIT), "CREATE TABLE $unfit AS FROM arriving", unfit=unfit)
         return
     records = [record for record in records if not skips(record["value"], declared)]
+    bad = []
     for record in records:
-        value = record["value"] or b""
         then = added.declared_at(declared, stream, record["partition"], record["offset"])
-        found = value if form.flat is None else form.flat(value, then)
-        record["value"] = None if found is None else without_extra(found, then)
+        found = _flat(record["value"] or b"", form, then)
+        if isinstance(found, dict):
+            others, reason = beside_value(record, then)
+            found = json.dumps(found | others, ensure_ascii=False).encode()
+            bad += [{**record, "reason": reason}] if reason is not None else []
+        record["value"] = found
     session.run_on(pa.Table.from_pylist(records, _FLAT), "CREATE TABLE $flat AS FROM arriving", flat=flat)
+    session.run_on(pa.Table.from_pylist(bad, _UNFIT), "CREATE TABLE $unfit AS FROM arriving", unfit=unfit)
+
+
+def _flat(value: bytes, form: Format, then: Stream) -> dict[str, Any] | bytes | None:
+    """Return a punctuation as flat JSON, or the columns of a row that are in its value, or else `None`."""
+    rows = _of_value(then)
+    found = value if form.flat is None else form.flat(value, rows)
+    if found is None and form.flat is not None and len(rows.columns) < len(then.columns):
+        # Punctuations may name columns that are beside the value.
+        other = form.flat(value, then)
+        found = other if other is not None and other.startswith(_MARKED) else None
+    if form.flat is not None:
+        rows = rows.model_copy(update={"taken_from": {}})  # its members have the names of columns
+    return None if found is None else by_columns(found, rows)
+
+
+def _of_value(declared: Stream) -> Stream:
+    """Return a stream with the columns alone that are in its records' values."""
+    columns = {column: declared.columns[column] for column in declared.value_paths}
+    return declared.model_copy(update={"columns": columns})
 
 
 def _skips_none(_: bytes | None, __: Stream) -> bool:
@@ -151,7 +186,7 @@ def _reason_at(
 ) -> str:
     """Return the reason of a stream's dead letter."""
     then = added.declared_at(as_named(pipeline, stream), stream, partition, offset)
-    return reason_of(value, then, form)
+    return reason_of(value, _of_value(then), form)
 
 
 def _name(session: Session, topic: str, reason: Callable[[bytes | None, int, int], str]) -> None:

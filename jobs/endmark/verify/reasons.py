@@ -14,7 +14,7 @@ from endmark.domain import Domain
 from endmark.pipeline import Stream
 from endmark.types import ColumnType, Spelling
 from endmark.verify import xml
-from endmark.verify.debezium import integer
+from endmark.verify.members import Pairs, integer, reached
 from endmark.verify.patterns import MARK
 
 _MARKED = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"' + re.escape(MARK.encode()) + b'"')
@@ -30,7 +30,7 @@ class UnreadableError(Exception):
     """A record cannot be read further. The text is the reason."""
 
 
-class _Pairs(list[tuple[str, Any]]):
+class _Pairs(Pairs):
     """The members of a JSON object in their order; a name may stand twice."""
 
     def member(self, wanted: str, kind: type = object) -> Any:
@@ -60,33 +60,53 @@ def of_json(value: bytes, declared: Stream) -> str:
     if declared.extra == "ignore" and value.strip():
         found = _read(value, _Pairs)
         if isinstance(found, _Pairs) and [member for member, _ in found[:1]] != [MARK]:
-            return _of_row(found, declared.columns)
+            return _of_row(found, declared)
     members = _object(value)
     # The expression does not match a name that is spelled with escapes.
     if next(iter(members), None) == MARK and _is_unicode(members):
         return "bad_punctuation"
-    return _of_members(members, declared.columns)
+    return _of_members(members, declared)
 
 
-def _of_row(row: _Pairs, columns: Mapping[str, ColumnType]) -> str:
+def _of_row(row: _Pairs, declared: Stream) -> str:
     """Return the reason of a JSON object whose members need not be declared."""
-    declared = [member for member, _ in row if member in columns]
-    if len(set(declared)) < len(declared):
+    if _is_twice(row, declared):
         return "duplicate_field"
     if any(member == MARK for member, _ in row):
         return "unknown_field"
-    return _of_members({member: value for member, value in row if member in columns}, columns)
+    return _of_members(_plain(row), declared)
 
 
-def _of_members(members: Mapping[str, Any], columns: Mapping[str, ColumnType]) -> str:
-    if not members.keys() <= columns.keys():
+def _is_twice(row: _Pairs, declared: Stream) -> bool:
+    """Return whether a declared member stands twice in its object."""
+    objects = _objects(declared)
+    counting = [
+        path for path, _ in reached(row, objects) if path in objects or path in declared.value_paths.values()
+    ]
+    return len(set(counting)) < len(counting)
+
+
+def _objects(declared: Stream) -> set[tuple[str, ...]]:
+    """Return the paths of the objects that have columns in them."""
+    return {path[:depth] for path in declared.value_paths.values() for depth in range(1, len(path))}
+
+
+def _of_members(members: Mapping[str, Any], declared: Stream) -> str:
+    objects = _objects(declared)
+    found = dict(reached(members, objects))
+    strict = declared.extra != "ignore" or MARK in members
+    if strict and not found.keys() <= {*declared.value_paths.values(), *objects}:
         return "unknown_field"
-    for column, kind in columns.items():
-        if kind.nullable and members.get(column) is None:
+    for column, path in declared.value_paths.items():
+        kind = declared.columns[column]
+        outer = [found.get(path[:depth]) for depth in range(1, len(path))]
+        if any(each is not None and not isinstance(each, dict) for each in outer):
+            return "wrong_type"
+        if kind.nullable and found.get(path) is None:
             continue
-        if members.get(column) is None:
+        if found.get(path) is None:
             return "missing_field"
-        if type(members[column]) not in _KINDS.get(_written(kind), (str,)):
+        if type(found[path]) not in _KINDS.get(_written(kind), (str,)):
             return "wrong_type"
     return "bad_value"
 
@@ -110,7 +130,7 @@ def of_xml(value: bytes, declared: Stream) -> str:
     if ":" in root:
         return "bad_punctuation"
     members = {column: _bare(text, declared.columns.get(column)) for column, text in texts.items()}
-    return _of_members(members, declared.columns)
+    return _of_members(members, declared)
 
 
 def _bare(text: str, kind: ColumnType | None) -> Any:
@@ -137,16 +157,18 @@ def of_debezium(value: bytes, declared: Stream) -> str:
             return "update"
         case "c" | "r" | "u":
             after = envelope.member("after", _Pairs)
-            counting = [
-                member for member, _ in after if declared.extra != "ignore" or member in declared.columns
-            ]
-            if len(set(counting)) < len(counting):
+            twice = len(dict(after)) < len(after) and declared.extra != "ignore"
+            if twice or _is_twice(after, declared):
                 return "duplicate_field"
             return of_json(json.dumps(_plain(after), ensure_ascii=False).encode(), declared)
         case "d":
             before = envelope.member("before", _Pairs)
             for column in declared.punctuated_on:
-                before.member(column)
+                *outer, last = declared.value_paths[column]
+                image = before
+                for member in outer:
+                    image = image.member(member, _Pairs)
+                image.member(last)
             return "bad_punctuation"
     return "bad_envelope"
 

@@ -56,7 +56,7 @@ def verify(
     """
     topics = [stream.topic for stream in pipeline.streams.values()]
     # There is no control topic if no job was ever started.
-    with Log(bootstrap, topics, until, maybe=[pipeline.control_topic]) as log:
+    with Log(bootstrap, topics, until, maybe=[pipeline.control_topic], whole=pipeline.whole_topics) as log:
         return verify_records(pipeline, log.ranges, log.batches(), warehouse, added)
 
 
@@ -118,7 +118,7 @@ def load_records(session: Session, ranges: Sequence[Range], batches: Iterable[pa
         session.run("INSERT INTO ranges VALUES (?, ?)", [each.topic, each.partition])
     session.run(
         'CREATE TABLE records (topic VARCHAR, "partition" INTEGER, "offset" BIGINT, value BLOB, '
-        '"timestamp" BIGINT)'
+        '"timestamp" BIGINT, key BLOB, headers STRUCT(name VARCHAR, value BLOB)[])'
     )
     for batch in batches:
         session.run_on(batch, "INSERT INTO records SELECT * FROM arriving")

@@ -23,7 +23,7 @@ from endmark.wire.merging import merged, placed
 from endmark.wire.rejection import Rejection, UnreadableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from endmark.state.search import Ints
     from endmark.types import ColumnType
@@ -60,13 +60,14 @@ class AvroParser:
     """Parses the records of one stream.
 
     Args:
-        columns: all columns of the stream; a row has these, and those that are not nullable have a value.
+        columns: all columns of the stream, which punctuations name.
         punctuated_on: the columns that punctuations may restrict.
         stream: the name of the stream, for errors.
         schemas: the schemas of the writers.
         key: the columns of the key that a punctuation may name.
         heartbeat_on: the column that a heartbeat may restrict; `None` if the stream has no heartbeats.
         ignoring: whether a writer's schema may have other fields, which are left out.
+        of_value: the columns that a row has. Those that are not nullable have a value. `None`: a row has all.
     """
 
     def __init__(
@@ -79,11 +80,16 @@ class AvroParser:
         key: Sequence[str],
         heartbeat_on: str | None = None,
         ignoring: bool = False,
+        of_value: Collection[str] | None = None,
     ) -> None:
-        self._columns = columns
+        of_value = columns.keys() if of_value is None else of_value
+        self._columns = {name: columns[name] for name in of_value}
         self._schemas = schemas
         self._ignoring = ignoring
-        self._flat = JsonParser(columns, punctuated_on, stream, key=key, heartbeat_on=heartbeat_on)
+        paths = {name: (name,) for name in of_value}
+        self._flat = JsonParser(
+            columns, punctuated_on, stream, key=key, heartbeat_on=heartbeat_on, paths=paths
+        )
         self._none = self._flat.parse(pa.array([], pa.binary()))
         self._layouts: dict[int, tuple[AvroType, list[Branch | UnreadableError]]] = {}
 

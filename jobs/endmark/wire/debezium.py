@@ -23,17 +23,17 @@ from endmark.types import ColumnType
 from endmark.wire.json_reader import JsonReader, mask, matching
 from endmark.wire.json_records import MARK, JsonParser, Parsed
 from endmark.wire.merging import merged
-from endmark.wire.rejection import Document, UnreadableError, read_document
+from endmark.wire.rejection import Document, UnreadableError, first_twice_in, read_document
+from endmark.wire.shape import shape_of
 from endmark.wire.spelling import (
     ANY_FLAT,
     ANY_OBJECT,
     ANY_SCALAR,
     ANY_TOKENS,
     WS,
-    members,
     pattern,
     row,
-    undeclared,
+    shaped,
 )
 from endmark.wire.translation import parse_translated
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from endmark.state.search import Bools, Ints
+    from endmark.wire.shape import Path
 
 _MOST_OPENED = 800  # objects and lists; Python's reader, which reads all other records, nests hardly deeper
 _OPTIONAL = rf'(?:{WS},{WS}"%s"{WS}:{WS}(?:null|%s))?'
@@ -52,14 +53,16 @@ class DebeziumParser:
     """Parses the records of one stream.
 
     Args:
-        columns: all columns of the stream; a row image has these, and those that are not nullable have a
-            value.
+        columns: all columns of the stream.
         deleted_on: the primary key of the table, which a deletion names. If it is empty, deletions are
             skipped.
         stream: the name of the stream, for errors.
         key: the columns of the join key.
         updates: whether an update is a row.
         ignoring: whether a row image may have other columns, which are left out.
+        paths: for each column of a row image the names of the nested members that lead to it. Those that are
+            not nullable have a value. They have all columns of `deleted_on`. `None`: a row image has all
+            columns, by their names.
     """
 
     def __init__(
@@ -71,17 +74,19 @@ class DebeziumParser:
         key: Sequence[str],
         updates: bool,
         ignoring: bool = False,
+        paths: Mapping[str, Path] | None = None,
     ) -> None:
-        self._columns = columns
+        self._paths = paths = {name: (name,) for name in columns} if paths is None else paths
+        self._shape = shape_of(paths)
         self._ignoring = ignoring
         self._primary = tuple(deleted_on)
         self._row_ops = "cru" if updates else "cr"
-        self._flat = JsonParser(columns, deleted_on, stream, key=key, ignoring=ignoring)
+        self._flat = JsonParser(columns, deleted_on, stream, key=key, ignoring=ignoring, paths=paths)
         # If the primary key is the join key, deletions name keys and are read a column at a time. Deletions
         # of any other primary key are promises and are read one by one.
         named = {name: columns[name].required for name in key} if set(key) == set(deleted_on) else {}
         self._forms = [
-            _Form(columns, named, self._row_ops, path, ignoring=extra)
+            _Form(columns, paths, named, self._row_ops, path, ignoring=extra)
             for extra in ((False, True) if ignoring else (False,))
             for path in ((), ("payload",))
         ]
@@ -110,14 +115,17 @@ class DebeziumParser:
         op = _member(envelope, "op", str)
         if op in tuple(self._row_ops):  # `in` on the text would also find "" and "cr"
             after = _member(envelope, "after")
-            if twice := after.twice.intersection(self._columns if self._ignoring else after):
-                raise UnreadableError("duplicate_field", f"field {min(twice)!r} stands twice in `after`")
+            twice = first_twice_in(after, self._shape)
+            if twice is None and not self._ignoring:
+                twice = min(after.twice, default=None)
+            if twice is not None:
+                raise UnreadableError("duplicate_field", f"field {twice!r} stands twice in `after`")
             return json.dumps(after, ensure_ascii=False).encode()
         if op == "d" and not self._primary:
             return None
         if op == "d":
             before = _member(envelope, "before")
-            values = {name: _member(before, name, object) for name in self._primary}
+            values = {name: _value_at(before, self._paths[name]) for name in self._primary}
             if lacking := [name for name, value in values.items() if value is None]:
                 why = f"`before` has no value for {lacking[0]!r}; a deletion names the whole primary key"
                 raise UnreadableError("bad_punctuation", why)
@@ -135,6 +143,7 @@ class _Form:
 
     Args:
         columns: the columns of the stream.
+        paths: for each column of a row image the names of the nested members that lead to it.
         named: the columns of the key that a deletion names; empty if it names no key, or another one.
         row_ops: the values of `op` that stand for a row.
         path: the members that lead to the envelope; `payload` or none.
@@ -144,6 +153,7 @@ class _Form:
     def __init__(
         self,
         columns: Mapping[str, ColumnType],
+        paths: Mapping[str, Path],
         named: Mapping[str, ColumnType],
         row_ops: str,
         path: tuple[str, ...],
@@ -161,15 +171,20 @@ class _Form:
 
         self._nested = bool(path)
         self._ignoring = ignoring
-        self._row = written(f"[{row_ops}]", f"(?:null|{ANY_OBJECT})", row(columns, ignoring=ignoring))
+        shape = shape_of(paths)
+        after = row(columns, shape, ignoring=ignoring)
+        self._row = written(f"[{row_ops}]", f"(?:null|{ANY_OBJECT})", after)
         values = dict.fromkeys(columns, ANY_SCALAR) | {name: pattern(kind) for name, kind in named.items()}
-        before = members(values, undeclared(columns) if ignoring else None)
-        self._deletion = written("d", before, "null")
+        self._deletion = written("d", shaped(shape, values, ignoring=ignoring), "null")
         self._names = bool(named)
         self._ops = JsonReader({"op": ColumnType.STRING}, {"op": (*path, "op")}, ignoring=True)
-        self._rows = JsonReader(columns, {name: (*path, "after", name) for name in columns}, ignoring=True)
+        self._rows = JsonReader(
+            {name: columns[name] for name in paths},
+            {name: (*path, "after", *inner) for name, inner in paths.items()},
+            ignoring=True,
+        )
         self._closed_keys = JsonReader(
-            named, {name: (*path, "before", name) for name in named}, ignoring=True
+            named, {name: (*path, "before", *paths[name]) for name in named}, ignoring=True
         )
 
     def deletions(self, values: pa.Array, among: Bools) -> Ints:
@@ -206,6 +221,13 @@ def _written(values: pa.Array, among: Bools, expression: str | None) -> Ints:
     if expression is None or not among.any():
         return np.zeros(0, np.int64)
     return np.flatnonzero(matching(values, expression) & among)
+
+
+def _value_at(of: Document, path: Path) -> Any:
+    """The value of a nested member. It may be of any type, but must not stand twice."""
+    for name in path[:-1]:
+        of = _member(of, name)
+    return _member(of, path[-1], object)
 
 
 def _member(of: Document, name: str, kind: type = Document) -> Any:

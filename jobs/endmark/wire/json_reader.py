@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Path = tuple[str, ...]
 # An offset from UTC may lead out of the years 1 to 9999.
-_FIRST, _LAST = pa.scalar(datetime.min.replace(tzinfo=UTC)), pa.scalar(datetime.max.replace(tzinfo=UTC))
+FIRST, LAST = pa.scalar(datetime.min.replace(tzinfo=UTC)), pa.scalar(datetime.max.replace(tzinfo=UTC))
 
 
 class JsonReader:
@@ -79,7 +79,7 @@ class JsonReader:
             if pa.types.is_floating(column.type):
                 complete &= ~mask(pc.is_inf(column))  # the reader makes infinity of a number of 400 digits
             if pa.types.is_timestamp(column.type):
-                complete &= ~mask(pc.or_(pc.less(column, _FIRST), pc.greater(column, _LAST)))
+                complete &= ~mask(pc.or_(pc.less(column, FIRST), pc.greater(column, LAST)))
         if not complete.all():
             table, row_at = table.filter(pa.array(complete)).combine_chunks(), row_at[complete]
         columns = [

@@ -1,4 +1,4 @@
-"""Parses flat JSON records of declared columns, and punctuations of these columns, a column at a time.
+"""Parses JSON records of declared columns, and punctuations of these columns, a column at a time.
 
 A regular expression built from the declared columns decides which records are well formed. Only these reach
 Arrow's JSON reader, for two reasons: one bad record would make the reader refuse the whole block, and the
@@ -20,6 +20,7 @@ from endmark.domain import PunctuationError
 from endmark.wire.json_promises import read_promise
 from endmark.wire.json_reader import JsonReader, mask, matching
 from endmark.wire.rejection import Rejection, explain_punctuation, explain_row, respell
+from endmark.wire.shape import shape_of
 from endmark.wire.spelling import WS, members, naming, row
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from endmark.punctuation.punctuation import Punctuation
     from endmark.state.search import Bools, Ints
     from endmark.types import ColumnType
+    from endmark.wire.shape import Path
 
 MARK = "$punctuation"
 _BEGINS_AS_PUNCTUATION = rf'^{WS}\{{{WS}"{re.escape(MARK)}"'
@@ -70,12 +72,14 @@ class JsonParser:
     """Parses the records of one stream.
 
     Args:
-        columns: all columns of the stream; a row has these, and those that are not nullable have a value.
+        columns: all columns of the stream, which punctuations name.
         punctuated_on: the columns that punctuations may restrict; empty for a stream without punctuations.
         stream: the name of the stream, for errors.
         key: the columns of the key that a punctuation may name; `None` takes `punctuated_on`.
         heartbeat_on: the column that a heartbeat may restrict; `None` if the stream has no heartbeats.
         ignoring: whether a row may have other members, which are left out.
+        paths: for each column of a row the names of the nested members that lead to it. Those that are not
+            nullable have a value. `None`: a row has all columns, by their names.
     """
 
     def __init__(
@@ -87,18 +91,22 @@ class JsonParser:
         key: Sequence[str] | None = None,
         heartbeat_on: str | None = None,
         ignoring: bool = False,
+        paths: Mapping[str, Path] | None = None,
     ) -> None:
         self._stream = stream
         self._heartbeat_on = heartbeat_on
         self.columns = dict(columns)
         self._ignoring = ignoring
         self.punctuated_on = {name: self.columns[name].required for name in punctuated_on}
-        self._row = row(self.columns)
-        self._row_with_extra = row(self.columns, ignoring=True) if ignoring else None
+        self._paths = {name: (name,) for name in self.columns} if paths is None else paths
+        self._in_rows = {name: self.columns[name] for name in self._paths}
+        self._shape = shape_of(self._paths)
+        self._row = row(self.columns, self._shape)
+        self._row_with_extra = row(self.columns, self._shape, ignoring=True) if ignoring else None
         named = self.punctuated_on if key is None else {name: self.columns[name].required for name in key}
         closes = bool(named) and named.keys() <= self.punctuated_on.keys()
         self._punctuation = members({MARK: naming(named)}) if closes else None
-        self._rows = JsonReader(self.columns, {name: (name,) for name in self.columns}, ignoring=ignoring)
+        self._rows = JsonReader(self._in_rows, self._paths, ignoring=ignoring)
         self._closed_keys = JsonReader(named, {name: (MARK, name, "equals") for name in named})
 
     def parse(self, values: pa.Array) -> Parsed:
@@ -121,7 +129,7 @@ class JsonParser:
         expressions know one spelling of a name. Members that do not count are left out then.
         """
         is_row, is_punctuation, has_extra = self._match(values)
-        counting = self.columns.keys() if self._ignoring else None
+        counting = self._shape if self._ignoring else None
         respelled = {
             int(at): found
             for at in np.flatnonzero(~(is_row | is_punctuation))
@@ -159,7 +167,9 @@ class JsonParser:
         for at, punctuation in zip(rejected.tolist(), begins.tolist(), strict=True):
             value = values[at].as_py()
             if not punctuation:
-                reason, error = explain_row(value or b"", self.columns, ignoring=self._ignoring)
+                reason, error = explain_row(
+                    value or b"", self._in_rows, self._paths, self._shape, ignoring=self._ignoring
+                )
                 rejections.append(Rejection(at, reason, error, value))
                 continue
             try:

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 from endmark.domain import Domain
 from endmark.punctuation.json_shape import MEMBER
 from endmark.punctuation.wire_json import first_twice
+from endmark.wire.shape import declared, undeclared
 from endmark.wire.spelling import example, pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
     from endmark.types import ColumnType
+    from endmark.wire.shape import Path, Shape
 
 _JSON_TYPES: dict[Domain, tuple[type, ...]] = {
     Domain.LONG: (int,),
@@ -40,7 +42,7 @@ class Rejection:
         at: the position of the record in the input.
         reason: one of empty, not_utf8, malformed, not_an_object, duplicate_field, unknown_field,
             missing_field, wrong_type, bad_value, bad_punctuation, bad_control, bad_envelope, update,
-            too_large, future, expression.
+            too_large, bad_key, bad_header, bad_timestamp, future, expression.
         error: the error in words.
         value: the bytes of the record; `None` for a record without a value.
     """
@@ -123,44 +125,56 @@ def read_document(value: bytes) -> Document:
     return record
 
 
-def respell(value: bytes | None, columns: Collection[str] | None = None) -> tuple[bytes, bool] | None:
+def respell(value: bytes | None, shape: Shape | None = None) -> tuple[bytes, bool] | None:
     """Return a JSON object written without needless escapes, and without members that do not count.
 
     Args:
         value: the bytes of a record.
-        columns: the members that count; `None` for all. If one is `$punctuation`, all others count, too.
+        shape: the members that count; `None` for all. If one is `$punctuation`, all others count, too.
 
     Returns:
         The JSON object, and whether members were left out. `None` if the record is no JSON object, or would
         be the same as before.
     """
-    if not value or (columns is None and b"\\" not in value):
+    if not value or (shape is None and b"\\" not in value):
         return None
-    record = _read_members(value, columns)
+    record = _read_members(value, shape)
     if isinstance(record, tuple):
         return None
     try:
         whole = json.dumps(record, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError):
         return None
-    if columns is None or MEMBER in record or record.keys() <= set(columns):
+    if shape is None or MEMBER in record or not any(undeclared(record, shape)):
         return (whole, False) if b"\\" in value else None
-    counting = {name: member for name, member in record.items() if name in columns}
-    return json.dumps(counting, ensure_ascii=False).encode("utf-8"), True
+    return json.dumps(declared(record, shape), ensure_ascii=False).encode("utf-8"), True
 
 
 def explain_row(
-    value: bytes, columns: Mapping[str, ColumnType], *, ignoring: bool = False
+    value: bytes,
+    columns: Mapping[str, ColumnType],
+    paths: Mapping[str, Path],
+    shape: Shape,
+    *,
+    ignoring: bool = False,
 ) -> tuple[str, str]:
     """Return the reason and the error of a record that is no row.
 
     Args:
         value: the bytes of the record.
-        columns: the columns of a row.
+        columns: the columns of a row that are in a record's value.
+        paths: for each of them the names of the nested members that lead to it.
+        shape: the shape that these paths make.
         ignoring: whether a row may have other members.
     """
-    record = _read_members(value, columns if ignoring else None)
-    return record if isinstance(record, tuple) else _explain_fields(record, columns, ignoring=ignoring)
+    record = _read_members(value, shape if ignoring else None)
+    if isinstance(record, tuple):
+        return record
+    for name in undeclared(record, shape):
+        if name == MEMBER or not ignoring:
+            fields = ", ".join(map(".".join, paths.values()))
+            return "unknown_field", f"field {name!r} is not declared; declared are {fields}"
+    return _explain_values(record, columns, paths)
 
 
 def read_object(value: bytes) -> dict[str, Any] | tuple[str, str]:
@@ -171,7 +185,7 @@ def read_object(value: bytes) -> dict[str, Any] | tuple[str, str]:
     return _object(value, _no_duplicates)
 
 
-def _read_members(value: bytes, counting: Collection[str] | None) -> dict[str, Any] | tuple[str, str]:
+def _read_members(value: bytes, counting: Shape | None) -> dict[str, Any] | tuple[str, str]:
     """Return the members of a JSON object, or the reason and the error if the record is no row.
 
     Args:
@@ -186,9 +200,18 @@ def _read_members(value: bytes, counting: Collection[str] | None) -> dict[str, A
         return record
     if next(iter(record), None) == MEMBER:
         return read_object(value)
-    if twice := record.twice.intersection(counting):
-        return "duplicate_field", f"member {min(twice)!r} stands twice"
+    if (twice := first_twice_in(record, counting)) is not None:
+        return "duplicate_field", f"member {twice!r} stands twice"
     return record
+
+
+def first_twice_in(record: Document, counting: Shape) -> str | None:
+    """Return a member that counts and stands twice in its object; `None` if there is none."""
+    if twice := record.twice.intersection(counting):
+        return min(twice)
+    nested = ((record.get(name), inner) for name, inner in counting.items() if isinstance(inner, dict))
+    found = (first_twice_in(value, inner) for value, inner in nested if isinstance(value, Document))
+    return next((name for name in found if name is not None), None)
 
 
 def _object(
@@ -209,28 +232,49 @@ def _object(
     return record
 
 
-def _explain_fields(
-    record: dict[str, Any], columns: Mapping[str, ColumnType], *, ignoring: bool
+def _explain_values(
+    record: Mapping[str, Any], columns: Mapping[str, ColumnType], paths: Mapping[str, Path]
 ) -> tuple[str, str]:
-    for name in record:
-        if name not in columns and (name == MEMBER or not ignoring):
-            return "unknown_field", f"field {name!r} is not declared; declared are {', '.join(columns)}"
-    there = {name: kind for name, kind in columns.items() if not (kind.nullable and record.get(name) is None)}
-    for name, kind in there.items():
-        if record.get(name) is None:
-            return "missing_field", f"field {name!r} is missing or null"
+    """Return the reason and the error of a record whose members are all declared or ignored."""
+    there = []
+    for name, kind in columns.items():
+        field = ".".join(paths[name])
+        try:
+            value = _value_at(record, paths[name])
+        except UnreadableError as why:
+            return why.reason, str(why)
+        if value is None and not kind.nullable:
+            return "missing_field", f"field {field!r} is missing or null"
         # We ask for type(), since isinstance() takes a bool for an int.
-        if type(record[name]) not in _JSON_TYPES[kind.spelled]:
-            return "wrong_type", f"field {name!r} must be {_like(kind)}, but is {_shown(record[name])}"
-    for name, kind in there.items():
-        if not re.fullmatch(pattern(kind), _shown(record[name], None)):
-            return "bad_value", f"field {name!r} must be {_like(kind)}, but is {_shown(record[name])}"
-        if kind.spelling and not kind.spelling.holds(record[name]):
-            why = f"field {name!r} is {_shown(record[name])}, out of the range of {kind.spelling}"
-            return "bad_value", why
+        if value is not None and type(value) not in _JSON_TYPES[kind.spelled]:
+            return "wrong_type", f"field {field!r} must be {_like(kind)}, but is {_shown(value)}"
+        if value is not None:
+            there.append((field, kind, value))
+    for field, kind, value in there:
+        if not re.fullmatch(pattern(kind), _shown(value, None)):
+            return "bad_value", f"field {field!r} must be {_like(kind)}, but is {_shown(value)}"
+        if kind.spelling and not kind.spelling.holds(value):
+            return "bad_value", f"field {field!r} is {_shown(value)}, out of the range of {kind.spelling}"
     return "bad_value", (
         "a number or a time is out of range, a day is not in the calendar or a text is no Unicode"
     )
+
+
+def _value_at(record: Mapping[str, Any], path: Path) -> Any:
+    """Return the value of a nested member; `None` if it is missing or null, or an object around it is.
+
+    Raises:
+        UnreadableError: something else than an object is where an object should be.
+    """
+    value: Any = record
+    for place, name in enumerate(path):
+        if value is not None and not isinstance(value, dict):
+            outer = ".".join(path[:place])
+            raise UnreadableError(
+                "wrong_type", f"field {outer!r} must be an object or null, but is {_shown(value)}"
+            )
+        value = None if value is None else value.get(name)
+    return value
 
 
 def _like(kind: ColumnType) -> str:

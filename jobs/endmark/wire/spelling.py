@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from endmark.types import ColumnType
+    from endmark.wire.shape import Shape
 
 WS = r"[ \t\r\n]*"
 _INTEGER = r"-?(?:0|[1-9][0-9]*)"
@@ -96,24 +97,40 @@ def members(values: Mapping[str, str], others: str | None = None) -> str:
     return rf"\{{{WS}{_several(f'(?:{one})')}{WS}\}}"
 
 
-def row(columns: Mapping[str, ColumnType], *, ignoring: bool = False) -> str:
-    """Return an expression for a JSON object with values of these columns.
+def row(columns: Mapping[str, ColumnType], shape: Shape, *, ignoring: bool = False) -> str:
+    """Return an expression for a JSON object with values of columns.
 
     Args:
         columns: the types of the columns, by name.
-        ignoring: whether it may have other members. Of their values, only the number of brackets is checked.
-            `$punctuation` is no such member.
+        shape: the declared members.
+        ignoring: whether it may have other members, as in `shaped`.
     """
     values = {
         name: f"(?:{pattern(kind)}|null)" if kind.nullable else pattern(kind)
         for name, kind in columns.items()
     }
-    return members(values, undeclared(columns) if ignoring else None)
+    return shaped(shape, values, ignoring=ignoring)
 
 
-def undeclared(columns: Iterable[str]) -> str:
-    """Return an expression for a member that is no column and not `$punctuation`, and is spelled plainly."""
-    return rf'"{_none_of({*columns, MEMBER})}"{WS}:{WS}{_ANY_VALUE}'
+def shaped(shape: Shape, values: Mapping[str, str], *, ignoring: bool = False) -> str:
+    """Return an expression for a JSON object whose members have a shape. An inner object may be null.
+
+    Args:
+        shape: the declared members.
+        values: the expression of each column's value.
+        ignoring: whether objects may have other members. Of their values, only the number of brackets is
+            checked. `$punctuation` is no such member.
+    """
+    inner = {
+        name: values[at] if isinstance(at, str) else f"(?:{shaped(at, values, ignoring=ignoring)}|null)"
+        for name, at in shape.items()
+    }
+    return members(inner, undeclared(shape) if ignoring else None)
+
+
+def undeclared(names: Iterable[str]) -> str:
+    """Return an expression for a member of none of these names and not `$punctuation`, spelled plainly."""
+    return rf'"{_none_of({*names, MEMBER})}"{WS}:{WS}{_ANY_VALUE}'
 
 
 def _none_of(words: Iterable[str]) -> str:

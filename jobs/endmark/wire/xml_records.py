@@ -27,7 +27,7 @@ from endmark.wire.spelling import pattern
 from endmark.wire.translation import parse_translated
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -40,13 +40,14 @@ class XmlParser:
     """Parses the records of one stream.
 
     Args:
-        columns: all columns of the stream; a row has these, and those that are not nullable have a value.
+        columns: all columns of the stream, which punctuations name.
         punctuated_on: the columns that punctuations may restrict.
         stream: the name of the stream, for errors.
         key: the columns of the key that a punctuation may name.
         most: the most bytes that a record may have.
         heartbeat_on: the column that a heartbeat may restrict; `None` if the stream has no heartbeats.
         ignoring: whether a row may have other elements, which are left out, whatever they hold.
+        of_value: the columns that a row has. Those that are not nullable have a value. `None`: a row has all.
     """
 
     def __init__(
@@ -59,14 +60,22 @@ class XmlParser:
         most: int,
         heartbeat_on: str | None = None,
         ignoring: bool = False,
+        of_value: Collection[str] | None = None,
     ) -> None:
         self._stream = stream
         self._most = most
         self._columns = columns
         self._domains = {name: kind.spelled for name, kind in columns.items()}
-        self._known = columns.keys() if ignoring else None
+        of_value = columns.keys() if of_value is None else of_value
+        self._known = of_value if ignoring else None
         self._flat = JsonParser(
-            columns, punctuated_on, stream, key=key, heartbeat_on=heartbeat_on, ignoring=ignoring
+            columns,
+            punctuated_on,
+            stream,
+            key=key,
+            heartbeat_on=heartbeat_on,
+            ignoring=ignoring,
+            paths={name: (name,) for name in of_value},
         )
 
     def parse(self, values: pa.Array) -> Parsed:

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 
 from endmark.control.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
-from endmark.control.replays import Replay, ReplayedError
+from endmark.control.replays import GoneError, Replay, ReplayedError
 from endmark.errors import ConfigError
 from endmark.storage import Location
 from endmark_ops.models import DeadLetterInfo, DeadLetters, Replayed, ReplayLetter
@@ -92,8 +92,8 @@ def replay_letter(
         raise Refusal(400, why)
     sent = letter.value if what.text is None else what.text.encode()
     try:
-        return _replayed(source.replay(broker, letter, sent, caller.named(what.by)))
-    except ReplayedError as error:
+        return _replayed(source.replay(broker, letter, sent, caller.named(what.by), described.whole_topics))
+    except (ReplayedError, GoneError) as error:
         raise Refusal(409, str(error)) from error
 
 

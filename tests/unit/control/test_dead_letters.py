@@ -7,23 +7,27 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from endmark.control.database import OpsDatabase
-from endmark.control.dead_letters import Coordinates, Search, dead_letter, dead_letters
+from endmark.control.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
 from endmark.control.description import describe
 from endmark.control.pulse import Sender
 from endmark.control.replayed_letters import Chosen, choose, replay_all
-from endmark.control.replays import ReplayedError, replay, replayed
+from endmark.control.replays import GoneError, ReplayedError, replay, replayed
+from endmark.control.sent_records import SentRecords
 from endmark.control.tables import replays
 from endmark.embedded.broker import Broker
 from endmark.errors import ConfigError, MissingPartError
 from endmark.pipelines import AUCTION
+from endmark.verify.consume import Log
 from endmark_feed.producer import create_topics
 from endmark_ops.app import create_app
 from endmark_ops.reach import Reach
@@ -200,7 +204,7 @@ def test_a_replay_that_was_cut_off_may_be_repeated_after_a_while(
     letter = dead_letter(table, Coordinates("bids", 0, 4))
 
     def again() -> None:
-        replay(ops, NOBODY, "small", letter, letter.value, "Bo")
+        replay(ops, NOBODY, "small", letter, letter.value, "Bo", ())
 
     with pytest.raises(MissingPartError):
         again()
@@ -257,11 +261,12 @@ def test_all_letters_of_a_condition_are_replayed_once(
     write_letters(table, [("small-control", 0, 1, "bad_control", "it is none", b"{}")])
     sent: list[tuple[str, int, bytes | None]] = []
 
-    def send(_: Sender, topic: str, record: bytes | None, partition: int, headers: Any) -> int:
+    def send(_: Sender, topic: str, record: bytes | None, partition: int, headers: Any, *__: Any) -> int:
         sent.append((topic, partition, record))
         return len(sent)
 
     monkeypatch.setattr(Sender, "send", send)
+    monkeypatch.setattr(SentRecords, "find", lambda *_: None)
 
     def chosen(where: str, limit: int = 10) -> Chosen:
         return choose(ops, "small", table, where, "small-control", limit)
@@ -269,12 +274,12 @@ def test_all_letters_of_a_condition_are_replayed_once(
     first = chosen("topic is not null", 2)
     assert [str(letter.at) for letter in first.letters] == ["bids/0/4", "bids/0/9"]
     assert (first.matching, first.control, first.replayed, first.left) == (5, 1, 0, 2)
-    assert replay_all(ops, NOBODY, "small", first.letters, "Bo") == 2
-    assert replay_all(ops, NOBODY, "small", first.letters, "Bo") == 0
+    assert replay_all(ops, NOBODY, "small", first.letters, "Bo", ()) == 2
+    assert replay_all(ops, NOBODY, "small", first.letters, "Bo", ()) == 0
     rest = chosen("\"offset\" >= 4 and topic <> 'x'")
     assert [str(letter.at) for letter in rest.letters] == ["bids/1/9", "items/0/9"]
     assert (rest.matching, rest.replayed, rest.left) == (4, 2, 0)
-    assert replay_all(ops, NOBODY, "small", rest.letters, "Bo") == 2
+    assert replay_all(ops, NOBODY, "small", rest.letters, "Bo", ()) == 2
     assert [(topic, partition) for topic, partition, _ in sent] == [
         ("bids", 0),
         ("bids", 0),
@@ -282,6 +287,44 @@ def test_all_letters_of_a_condition_are_replayed_once(
         ("items", 0),
     ]
     assert sent[-1][2] is None
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_replayed_record_keeps_its_key_and_headers(ops: OpsDatabase, broker: Broker, whole: bool) -> None:
+    """And its timestamp, if a column may be taken from it."""
+    topic = f"replayed-{whole}".lower()
+    create_topics(broker.bootstrap, {topic: 2})
+    then = int(1000 * time.time()) - 5_000
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap)) as producer:
+        headers = [("tenant", b"old"), ("tenant", b"new"), ("endmark-replay-by", b"Ann")]
+        producer.send(topic, b"{", b"k", headers, partition=1, timestamp_ms=then)
+    at = Coordinates(topic, 1, 0)
+    letter = DeadLetter(at, "malformed", "not JSON", b"{")
+
+    done = replay(ops, broker.bootstrap, topic, letter, b"{}", "Bo", [topic] if whole else [])
+
+    with Log(broker.bootstrap, [topic], whole=[topic]) as log:
+        rows = pa.Table.from_batches(log.batches()).to_pylist()
+    assert (done.to_offset, rows[1]["partition"], rows[1]["value"], rows[1]["key"]) == (1, 1, b"{}", b"k")
+    assert (rows[1]["timestamp"] == then) == whole
+    assert {each["name"]: each["value"] for each in rows[1]["headers"]} == {
+        "tenant": b"new",
+        "endmark-replay-of": str(at).encode(),
+        "endmark-replay-by": b"Bo",
+    }
+
+
+def test_a_record_that_is_gone_is_not_replayed_where_its_key_may_count(
+    ops: OpsDatabase, broker: Broker
+) -> None:
+    """It may be replayed later, if no column needs more than the value."""
+    create_topics(broker.bootstrap, {"gone": 1})
+    letter = DeadLetter(Coordinates("gone", 0, 0), "malformed", "not JSON", b"{")
+
+    with pytest.raises(GoneError, match="Kafka does not hold gone/0/0 any more"):
+        replay(ops, broker.bootstrap, "gone", letter, b"{}", "Bo", ["gone"])
+
+    assert replay(ops, broker.bootstrap, "gone", letter, b"{}", "Bo", []).to_offset == 0
 
 
 def test_a_condition_that_is_none_is_refused_and_one_that_fails_is_counted(

@@ -144,6 +144,16 @@ def test_columns_are_added_from_the_next_batch_on(checkpoint: Path) -> None:
         add(checkpoint, "streams.bids.columns.note=long?", f"{ADDED}2=long?")
 
 
+def test_a_column_is_added_with_the_part_that_it_is_taken_from(checkpoint: Path) -> None:
+    """Afterwards it is pinned, like the column itself."""
+    add(checkpoint)
+    add(checkpoint, f"{ADDED}=string?", "streams.items.taken_from.note=header.note")
+    assert first_offsets(checkpoint) == {"items": {"note": {}}}
+
+    with pytest.raises(ConfigError, match=r"streams\.items\.taken_from\.note"):
+        add(checkpoint, f"{ADDED}=string?", "streams.items.taken_from.note=key")
+
+
 def test_a_crash_before_the_settings_are_kept(checkpoint: Path) -> None:
     """No batch was run, so the column is added again, at the same offsets."""
     add(checkpoint)

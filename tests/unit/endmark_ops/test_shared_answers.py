@@ -23,6 +23,7 @@ TOLD = Description(
     steps=[],
     tables=[],
     published={},
+    whole_topics=[],
     control_topic="control",
     keys=[],
     fields={},

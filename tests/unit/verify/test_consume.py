@@ -55,6 +55,8 @@ def test_every_record_is_read_once(filled: str) -> None:
             place,
             f"{partition}-{place}".encode() if place % 10 else None,
             STAMPED + place,
+            None,
+            None,
         )
         for place in range(SENT)
         for partition in range(3)
@@ -72,6 +74,19 @@ def test_reading_stops_where_asked(filled: str) -> None:
         0: (7, 6),
         2: (SENT, SENT - 1),
     }
+
+
+def test_keys_and_headers_are_read_of_topics_that_need_them(filled: str) -> None:
+    send(filled, "verify-whole", 1, 0)
+    producer = KafkaProducer(bootstrap_servers=filled)
+    producer.send("verify-whole", b"a", key=b"k", headers=[("h", b"1"), ("h", b"2")])
+    producer.send("verify-whole", b"b")
+    producer.close()
+    with Log(filled, ["verify-whole"], whole=["verify-whole"]) as log:
+        found = read(log).select(["key", "headers"]).to_pylist()
+
+    headers = [{"name": name, "value": value} for name, value in (("h", b"1"), ("h", b"2"))]
+    assert found == [{"key": b"k", "headers": headers}, {"key": None, "headers": []}]
 
 
 def test_transactions_are_read_as_committed(filled: str) -> None:

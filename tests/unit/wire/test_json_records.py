@@ -323,3 +323,89 @@ def test_no_input_raises_and_none_vanishes(records: list[bytes | None]) -> None:
     places = [*parsed.row_at.tolist(), *parsed.closed_keys_at.tolist(), *(r.at for r in parsed.rejections)]
     assert list(range(len(records))) == sorted(places)
     assert records.count(record()) == parsed.rows.num_rows
+
+
+INNER = {"id": ("order", "id"), "name": ("order", "customer", "full-name"), "fee": ("fee",)}
+INNER_KINDS = {
+    "id": ColumnType.LONG,
+    "name": ColumnType.parse("string?"),
+    "fee": ColumnType.decimal(6, 2),
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "row"),
+    [
+        (
+            b'{"order": {"id": 7, "customer": {"full-name": "Ann"}}, "fee": "1.50"}',
+            {"id": 7, "name": "Ann", "fee": Decimal("1.50")},
+        ),
+        (
+            rb' {"fee":"1", "order":{"customer":null ,"i\u0064":7} } ',
+            {"id": 7, "name": None, "fee": Decimal(1)},
+        ),
+        (b'{"fee": "1", "order": {"id": 7, "customer": {}}}', {"id": 7, "name": None, "fee": Decimal(1)}),
+    ],
+)
+@pytest.mark.parametrize("ignoring", [False, True])
+def test_members_of_inner_objects_are_columns(value: bytes, row: dict[str, Any], ignoring: bool) -> None:
+    """A missing object, or null in its place, is a null of each column in it."""
+    parsed = JsonParser(INNER_KINDS, ("id",), paths=INNER, ignoring=ignoring).parse(values(value))
+
+    assert (parsed.rows.to_pylist(), parsed.rejections, parsed.extra) == ([row], [], 0)
+
+
+@pytest.mark.parametrize(
+    ("order", "reason", "error"),
+    [
+        (b"null", "missing_field", "field 'order.id' is missing or null"),
+        (b'{"customer": null}', "missing_field", "field 'order.id' is missing or null"),
+        (b"[7]", "wrong_type", "field 'order' must be an object or null, but is [7]"),
+        (b'{"id": 7, "customer": "Ann"}', "wrong_type", "field 'order.customer' must be an object or null"),
+        (b'{"id": "7"}', "wrong_type", "field 'order.id' must be long like 42, but is \"7\""),
+        (b'{"id": 9223372036854775808}', "bad_value", "a number or a time is out of range"),
+        (b'{"id": 7, "id": 7}', "duplicate_field", "member 'id' stands twice"),
+        (b'{"id": 7, "customer": {}, "customer": {}}', "duplicate_field", "member 'customer' stands twice"),
+    ],
+)
+@pytest.mark.parametrize("ignoring", [False, True])
+def test_wrong_members_of_inner_objects(order: bytes, reason: str, error: str, ignoring: bool) -> None:
+    """The error has the whole path."""
+    parser = JsonParser(INNER_KINDS, (), paths=INNER, ignoring=ignoring)
+    [rejection] = parser.parse(values(b'{"fee": "1", "order": %s}' % order)).rejections
+
+    assert rejection.reason == reason
+    assert rejection.error.startswith(error)
+
+
+def test_inner_objects_are_strict_unless_others_are_ignored() -> None:
+    """Undeclared members of an inner object may be anything then, as those of a record may."""
+    sent = (
+        b'{"fee": "1", "order": {"lines": [{"id": [1]}], "id": 7, "lines": 2}}',
+        b'{"fee": "1", "order": {"id": 7, "customer": {"id": {"full-name": 1}}}, "x": {}}',
+        b'{"fee": "1", "order": {"id": 7, "$punctuation": 1}}',
+        b'{"fee": "1", "id": 7, "order": {"id": 8}}',
+    )
+    ignored = JsonParser(INNER_KINDS, ("id",), paths=INNER, ignoring=True).parse(values(*sent))
+    strict = JsonParser(INNER_KINDS, ("id",), paths=INNER).parse(values(*sent))
+
+    assert [row["id"] for row in ignored.rows.to_pylist()] == [7, 7, 7, 8]
+    assert (ignored.extra, ignored.rejections) == (4, [])
+    assert [each.reason for each in strict.rejections] == ["duplicate_field", *["unknown_field"] * 3]
+    assert strict.rejections[1].error == (
+        "field 'order.customer.id' is not declared; declared are order.id, order.customer.full-name, fee"
+    )
+
+
+def test_a_punctuation_names_a_column_wherever_rows_have_it() -> None:
+    parser = JsonParser(
+        INNER_KINDS | {"tenant": ColumnType.STRING}, ("id", "tenant"), paths=INNER, key=("id",)
+    )
+    named = b'{"$punctuation": {"id": {"equals": 7}}}'
+    wider = b'{"$punctuation": {"tenant": {"equals": "north"}}}'
+    by_place = b'{"$punctuation": {"order": {"id": {"equals": 7}}}}'
+    parsed = parser.parse(values(named, wider, by_place))
+
+    assert parsed.closed_keys.to_pylist() == [{"id": 7}]
+    assert [at for at, _ in parsed.promises] == [1]
+    assert [each.reason for each in parsed.rejections] == ["bad_punctuation"]

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from endmark.engine.streams import StreamPlan
     from endmark.state.search import Bools, Ints
     from endmark.wire.json_records import Parsed, Parser
+    from endmark.wire.record_columns import RecordColumns, RecordReader
     from endmark.wire.rejection import Rejection
 
 
@@ -83,6 +84,7 @@ class _Task:
         self._buckets = buckets
         self._records = 0
         self._parsers: dict[str, Parser] = {}
+        self._readers: dict[str, RecordReader] = {}
         self._newest: dict[tuple[str, int], int] = {}
         self._last: dict[tuple[str, int], pa.RecordBatch] = {}
         self._marks: dict[tuple[str, int], Mark] = {}
@@ -128,6 +130,8 @@ class _Task:
             self._hear(stream, partition, timestamps)
         with self.profile.phase("parse"):
             parsed = self._parser(stream).parse(batch.column("value"))
+            if stream.beside_value is not None:
+                parsed = self._reader(stream, stream.beside_value).added(parsed, batch)
         parsed = without_future_heartbeats(stream, parsed, timestamps, batch.column("value"))
         self._counts[sample("records_total", stream=stream.name)] += batch.num_rows
         self._counts[sample("rows_total", stream=stream.name)] += parsed.rows.num_rows
@@ -176,6 +180,11 @@ class _Task:
         if stream.name not in self._parsers:
             self._parsers[stream.name] = cast("Callable[[], Parser]", stream.parser)()
         return self._parsers[stream.name]
+
+    def _reader(self, stream: StreamPlan, taken: RecordColumns) -> RecordReader:
+        if stream.name not in self._readers:
+            self._readers[stream.name] = taken.reader()
+        return self._readers[stream.name]
 
     def _without_null_keys(
         self, stream: StreamPlan, partition: int, stepped: SteppedRows, offsets: np.ndarray
