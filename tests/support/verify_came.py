@@ -65,7 +65,7 @@ class Came:
     def _read(self, stream: Stream, located: list[Placed], expected: Expected) -> list[Line]:
         lines = []
         for topic, partition, offset, value, stamped, *_ in located:
-            if topic != stream.topic:
+            if topic != stream.topic or value is None:  # a tombstone says nothing
                 continue
             found = fate(stream, value, self.pipeline.key)
             if isinstance(found, Promise) and self._is_ahead(stream, found, stamped):

@@ -36,7 +36,7 @@ RECORDS: list[Record] = [
 ]
 
 
-REASONS = {b"\xff\x00": "not_utf8", b"": "empty", None: "empty", b'{"item_id": 1}': "missing_field"}
+REASONS = {b"\xff\x00": "not_utf8", b"": "empty", b'{"item_id": 1}': "missing_field"}
 
 
 class Warehouse:

@@ -84,7 +84,8 @@ class ParseStage:
             topic = batch.column("topic")[0].as_py()
             require_counted(topic, pc.unique(batch.column("partition")).to_pylist(), self.partitions)
             parser = parser or self._parser(topic)
-            parsed = parser.parse(batch.column("value"))
+            records = batch.filter(batch.column("value").is_valid())  # tombstones say nothing
+            parsed = parser.parse(records.column("value"))
             rows = parsed.rows
             yield rows.append_column(self.punctuations, pa.nulls(rows.num_rows, pa.string()))
             texts = pa.concat_arrays(
@@ -96,7 +97,7 @@ class ParseStage:
                         [self._written(each) for _, each in parsed.promises if self._passes(each)],
                         pa.string(),
                     ),
-                    pa.array(list(_letters(batch, parsed)), pa.string()),
+                    pa.array(list(_letters(records, parsed)), pa.string()),
                 ]
             )
             nothing = [pa.nulls(len(texts), field.type) for field in rows.schema]

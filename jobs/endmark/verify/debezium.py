@@ -27,11 +27,9 @@ def flat(value: bytes, declared: Stream) -> bytes | None:
         return None
 
 
-def is_skipped(value: bytes | None, declared: Stream) -> bool:
-    """Return whether a record has no effect: a tombstone, or a deletion if deletions name no column."""
-    if value is None or declared.punctuated_on:
-        return value is None
-    return (document := _document(value)) is not None and _op(document) == "d"
+def is_skipped(value: bytes, declared: Stream) -> bool:
+    """Return whether a record is a deletion without effect, since deletions name no column."""
+    return not declared.punctuated_on and (document := _document(value)) is not None and _op(document) == "d"
 
 
 def _document(value: bytes) -> Any:

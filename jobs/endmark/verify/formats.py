@@ -33,15 +33,14 @@ class Format:
             any other record. Members that are not declared may be left in it. `None` as `flat` means that the
             records are JSON already.
         heartbeats: whether a punctuation on the event time may be a heartbeat.
-        skips: returns whether a record has no effect, such as the tombstone that Debezium puts behind a
-            deletion for Kafka's compaction. `None` means that every record has one.
+        skips: returns whether a record with a value has no effect. `None` means that each one has an effect.
         schemas: whether `reason` and `flat` take the schemas of the writers in front of the other arguments.
     """
 
     reason: Callable[..., str]
     flat: Callable[..., bytes | None] | None = None
     heartbeats: bool = True
-    skips: Callable[[bytes | None, Stream], bool] | None = None
+    skips: Callable[[bytes, Stream], bool] | None = None
     schemas: bool = False
 
     def given(self, schemas: avro.Schemas | None) -> Format:
@@ -66,10 +65,18 @@ _UNFIT = _PLACE.append(pa.field("reason", pa.string()))
 _MARKED = f'{{"{MARK}"'.encode()
 
 _AS_IT_IS = """
-CREATE VIEW $flat AS SELECT "partition", "offset", value FROM records WHERE topic = $topic
+CREATE VIEW $flat AS SELECT "partition", "offset", value FROM records
+WHERE topic = $topic AND value IS NOT NULL
 """
 
-_RECORDS = 'SELECT "partition", "offset", value, key, headers, "timestamp" FROM records WHERE topic = ?'
+_TOMBSTONES = """
+CREATE TABLE $skipped AS SELECT "partition", "offset" FROM records WHERE topic = $topic AND value IS NULL
+"""
+
+_RECORDS = """
+SELECT "partition", "offset", value, key, headers, "timestamp" FROM records
+WHERE topic = ? AND value IS NOT NULL
+"""
 
 _UNNAMED = """
 SELECT topic, "partition", "offset", value FROM expected_dead_letters WHERE reason IS NULL AND topic = ?
@@ -110,23 +117,22 @@ def flatten(session: Session, stream: str, form: Format, declared: Stream, added
         declared: the stream as `as_named` returns it.
         added: the columns that are younger than the checkpoint of the tables.
     """
-    flat, skipped, skips = name(f"flat_{stream}"), name(f"skipped_{stream}"), form.skips or _skips_none
-    unfit = name(f"unfit_{stream}")
-    as_it_is = form.flat is None and declared.extra != "ignore" and not declared.taken_from
-    records = [] if as_it_is else session.run(_RECORDS, [declared.topic])
-    places = [record for record in records if skips(record["value"], declared)]
-    session.run_on(
-        pa.Table.from_pylist(places, _PLACE), "CREATE TABLE $skipped AS FROM arriving", skipped=skipped
-    )
-    if as_it_is:
+    flat, skipped, unfit = (name(f"{table}_{stream}") for table in ("flat", "skipped", "unfit"))
+    session.run(_TOMBSTONES, skipped=skipped, topic=text(declared.topic))
+    if form.flat is None and declared.extra != "ignore" and not declared.taken_from:
         session.run(_AS_IT_IS, flat=flat, topic=text(declared.topic))
         session.run_on(pa.Table.from_pylist([], _UNFIT), "CREATE TABLE $unfit AS FROM arriving", unfit=unfit)
         return
+    records, skips = session.run(_RECORDS, [declared.topic]), form.skips or _skips_none
+    places = [record for record in records if skips(record["value"], declared)]
+    session.run_on(
+        pa.Table.from_pylist(places, _PLACE), "INSERT INTO $skipped FROM arriving", skipped=skipped
+    )
     records = [record for record in records if not skips(record["value"], declared)]
     bad = []
     for record in records:
         then = added.declared_at(declared, stream, record["partition"], record["offset"])
-        found = _flat(record["value"] or b"", form, then)
+        found = _flat(record["value"], form, then)
         if isinstance(found, dict):
             others, reason = beside_value(record, then)
             found = json.dumps(found | others, ensure_ascii=False).encode()
@@ -155,7 +161,7 @@ def _of_value(declared: Stream) -> Stream:
     return declared.model_copy(update={"columns": columns})
 
 
-def _skips_none(_: bytes | None, __: Stream) -> bool:
+def _skips_none(_: bytes, __: Stream) -> bool:
     return False
 
 

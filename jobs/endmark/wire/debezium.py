@@ -93,7 +93,7 @@ class DebeziumParser:
 
     def parse(self, values: pa.Array) -> Parsed:
         """Parse the records in a binary array. No record raises: bad ones are in `rejections`."""
-        left = mask(values.is_valid())
+        left = np.ones(len(values), bool)
         if not self._primary:
             for form in self._forms:
                 left[form.deletions(values, left)] = False

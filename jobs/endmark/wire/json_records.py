@@ -46,7 +46,7 @@ class Parsed:
         closed_keys_at: their positions, ascending.
         promises: punctuations of any other shape, with their positions.
         rejections: a rejection for each record that cannot be read.
-        skipped: the number of tombstones and of deletions without effect.
+        skipped: the number of deletions without effect.
         extra: the number of rows that had members which are not declared, and are left out.
     """
 

@@ -134,12 +134,12 @@ def test_a_limit_is_read_again_as_it_was_written() -> None:
 
 
 def test_records_that_cannot_be_read_are_told_with_examples(tmp_path: Path) -> None:
-    """By tasks, and those of streams alone. What a relation lacks is no bad record."""
+    """By tasks, and those of streams alone. Missing rows of a relation and tombstones are none."""
     pipeline = make_pipeline(looking={"miss": "dead_letter"})
     topic = pipeline.streams["bids"].topic
     bids: list[Located] = [
         (topic, 0, at, value, STAMPED)
-        for at, value in enumerate([bid(7, 1.5, seller=99).value, b"x", b"", b"y" * 999])
+        for at, value in enumerate([bid(7, 1.5, seller=99).value, b"x", None, b"", b"y" * 999])
     ]
     tasks = BucketTasks(pipeline, [(1, "Ann", 4.5)], 1, tmp_path)
 
@@ -150,7 +150,10 @@ def test_records_that_cannot_be_read_are_told_with_examples(tmp_path: Path) -> N
     assert set(unreadable) == {"bids"}
     assert {reason: (each["records"], each["at"]) for reason, each in unreadable["bids"].items()} == {
         "malformed": (2, f"{topic}/0/1"),
-        "empty": (1, f"{topic}/0/2"),
+        "empty": (1, f"{topic}/0/3"),
     }
     samples = add(report["samples"] for report in tasks.reports)
-    assert samples["records_total{stream=bids}"] == 4
+    assert samples["records_total{stream=bids}"] == 5
+    assert samples["tombstones_total{stream=bids}"] == 1
+    letters = [letter["offset"] for letter in found["dead_letters"] if letter["topic"] == topic]
+    assert sorted(letters) == [0, 1, 3, 4]

@@ -53,6 +53,7 @@ def test_rows_punctuations_and_dead_letters() -> None:
         b"\xff",
         said(house={"equals": 1}),
         None,
+        b"",
     )
 
     assert [(item, seller, str(price)) for item, seller, price in rows] == [(1, "ann", "2.50")]
@@ -61,11 +62,11 @@ def test_rows_punctuations_and_dead_letters() -> None:
     assert [(each["topic"], each["partition"], each["offset"], each["reason"]) for each in letters] == [
         ("bids", 0, 8, "not_utf8"),
         ("bids", 0, 9, "bad_punctuation"),
-        ("bids", 0, 10, "empty"),
+        ("bids", 0, 11, "empty"),
     ]
     assert letters[0]["base64"] == "/w=="
     assert json.loads(letters[1]["value"]) == said(house={"equals": 1})
-    assert letters[2]["value"] is None
+    assert letters[2]["value"] == ""
 
 
 def test_columns_may_be_null_and_other_members_ignored() -> None:

@@ -76,11 +76,11 @@ def test_a_faithful_warehouse_passes(warehouse: Warehouse) -> None:
             "records": 12,
             "rows": 6,
             "punctuations": 4,
-            "dead_letters": 2,
+            "dead_letters": 1,
             "violations": {"closed": 0, "late": 1},
-            "processed": 9,
+            "processed": 10,
             "filtered": 0,
-            "skipped": 0,
+            "skipped": 1,
             "lookup_missed": 0,
         },
         {
@@ -99,7 +99,7 @@ def test_a_faithful_warehouse_passes(warehouse: Warehouse) -> None:
     assert {table.table: (table.expected, table.actual) for table in report.tables} == {
         "results": (12, 12),
         "groups": (3, 3),
-        "dead_letters": (4, 4),
+        "dead_letters": (3, 3),
         "violations": (4, 4),
         "punctuations": (10, 10),
     }
@@ -142,7 +142,7 @@ def test_one_wrong_row_is_found(
 def test_missing_tables_have_no_rows(warehouse: Warehouse) -> None:
     """Nothing written yet is a difference where rows are due, never an error."""
     report = warehouse.check()
-    missing = [(0, 12), (0, 3), (0, 4), (0, 4), (0, 10)]
+    missing = [(0, 12), (0, 3), (0, 3), (0, 4), (0, 10)]
     assert [(table.actual, table.missing) for table in report.tables] == missing
     assert [breach.times for breach in report.breaches] == [1, 1]
 

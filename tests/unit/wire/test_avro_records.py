@@ -144,7 +144,6 @@ HUGE = b"\xfe\xff\xff\xff\xff\xff\xff\xff\x1f"  # about 2**60
 @pytest.mark.parametrize(
     ("value", "reason", "error"),
     [
-        (None, "empty", "the record has no value"),
         (b"", "empty", "the record has no value"),
         (b"{}", "malformed", "a record begins with a zero byte and the id of its schema in four bytes"),
         (b"\0\0\0\0", "malformed", "a record begins with a zero byte"),

@@ -152,7 +152,6 @@ def test_patterns_are_promises() -> None:
 @pytest.mark.parametrize(
     ("value", "reason", "error"),
     [
-        (None, "empty", "no value"),
         (b"<record><sno>8</sno>", "malformed", "not XML"),
         (b'{"sno": 8}', "malformed", "not XML"),
         (GOOD + GOOD, "malformed", "not XML"),

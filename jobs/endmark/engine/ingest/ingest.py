@@ -124,16 +124,18 @@ class _Task:
     def _read_partition(self, stream: StreamPlan, partition: int, batch: pa.RecordBatch) -> None:
         """Read records of one partition, given its number in the stream's side."""
         own = stream.member.partition(partition)
-        offsets, timestamps = int64(batch.column("offset")), int64(batch.column("timestamp"))
+        timestamps = int64(batch.column("timestamp"))
         self._times.setdefault(stream.name, Counter()).update(count_times(timestamps, self._began))
         if stream.side.idle is not None:
             self._hear(stream, partition, timestamps)
+        self._counts[sample("records_total", stream=stream.name)] += batch.num_rows
+        batch = self._without_tombstones(stream, batch)
+        offsets, timestamps = int64(batch.column("offset")), int64(batch.column("timestamp"))
         with self.profile.phase("parse"):
             parsed = self._parser(stream).parse(batch.column("value"))
             if stream.beside_value is not None:
                 parsed = self._reader(stream, stream.beside_value).added(parsed, batch)
         parsed = without_future_heartbeats(stream, parsed, timestamps, batch.column("value"))
-        self._counts[sample("records_total", stream=stream.name)] += batch.num_rows
         self._counts[sample("rows_total", stream=stream.name)] += parsed.rows.num_rows
         punctuations = parsed.closed_keys.num_rows + len(parsed.promises)
         self._counts[sample("punctuations_total", stream=stream.name)] += punctuations
@@ -154,6 +156,14 @@ class _Task:
             self._counts[sample("dead_letters_total", stream=stream.name, reason=rejection.reason)] += 1
             self._note_unreadable(stream, f"{stream.topic}/{own}/{offsets[rejection.at]}", rejection)
         self._pack_dead_letters(stream.topic, own, parsed.rejections, offsets)
+
+    def _without_tombstones(self, stream: StreamPlan, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Leave out the records without a value. Kafka's compaction needs them, and they say nothing."""
+        values = batch.column("value")
+        if not values.null_count:
+            return batch
+        self._counts[sample("tombstones_total", stream=stream.name)] += values.null_count
+        return batch.filter(values.is_valid())
 
     def _note_unreadable(self, stream: StreamPlan, at: str, rejection: Rejection) -> None:
         """Count a rejection for the quarantine, and keep the first one of its reason as an example.
