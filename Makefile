@@ -35,7 +35,7 @@ demo: $(READY) ## Run the whole warehouse here and verify it: make demo ARGS="--
 
 .PHONY: test
 test: $(READY) test-system lint types ## Set up, then run units, oracle, and the first tests of the whole stack
-	$(BIN)/pytest $(BESIDE) --hypothesis-profile=ci $(ARGS) $(FIRST) tests/oracle tests/unit tests/tidy jobs papers benchmarks
+	$(BIN)/pytest $(BESIDE) --hypothesis-profile=ci $(ARGS) $(FIRST) tests/oracle tests/simulation tests/unit tests/tidy jobs papers benchmarks
 
 .PHONY: test-all
 test-all: $(READY) test-system ## Run the other tests of the whole stack, and those of faults; PART=0, 1 or 2: a third of these
@@ -46,6 +46,15 @@ oracle: $(READY) test-system ## Run every operator on CASES random histories (20
 	@echo "repeat with: make oracle CASES=$(CASES) SEED=$(SEED)"
 	ENDMARK_ORACLE_CASES=$(CASES) $(BIN)/pytest tests/oracle tests/unit/verify/test_worlds.py --timeout=0 --hypothesis-seed=$(SEED)
 	PYTHONPATH=tests $(BIN)/python -m support.mutation
+
+.PHONY: faults
+faults: $(READY) ## Run simulated jobs with faults on all cores; one seed shows its trace: make faults ARGS="--seeds 200000 --seed 7"
+	@mkdir -p var
+	PYTHONPATH=tests $(BIN)/python -m simulation --result var/simulated_faults.json $(ARGS)
+
+.PHONY: faults-sown
+faults-sown: $(READY) ## Sow faults into the sources; the simulation must notice each within 500 seeds
+	PYTHONPATH=tests $(BIN)/python -m simulation.mutants
 
 .PHONY: test-spark
 test-spark: CASES = 20

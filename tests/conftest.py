@@ -50,6 +50,7 @@ LONG = (
     "stack/test_first_pipeline.py",
     "stack/test_frames_chained.py",
     "stack/test_embedded_broker.py",
+    "simulation/test_seeds.py",
     "oracle/test_row_steps.py",
     "oracle/test_tables.py",
     "oracle/test_several_streams.py",

@@ -41,6 +41,11 @@ def drawn(strategy: st.SearchStrategy[T], count: int) -> tuple[list[T], int]:
     to make a counterexample small."""
     usual = random.randrange(1 << 30) if SPARK_CASES in os.environ else 0
     chosen = int(os.environ.get(SPARK_SEED, usual))
+    return examples(strategy, count, chosen), chosen
+
+
+def examples(strategy: st.SearchStrategy[T], count: int, chosen: int) -> list[T]:
+    """Examples that a seed always gives."""
     found: list[T] = []
 
     # The first example is the least one, which says little.
@@ -57,4 +62,4 @@ def drawn(strategy: st.SearchStrategy[T], count: int) -> tuple[list[T], int]:
         found.append(example)
 
     keep()
-    return found[1:], chosen
+    return found[1:]

@@ -9,7 +9,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,13 +29,16 @@ TRIES = "1000"
 
 @dataclass(frozen=True)
 class Mutant:
-    """A fault to sow: in `file`, `old` becomes `new`; `tests` (a pytest expression) should notice."""
+    """A fault to sow: in `file`, `old` becomes `new`; `tests` (a pytest expression) should notice.
+
+    The simulation's faults have no tests of their own.
+    """
 
     name: str
     file: str
     old: str
     new: str
-    tests: str
+    tests: str = ""
 
 
 @dataclass(frozen=True)
@@ -46,17 +51,17 @@ class Verdict:
     seconds: float
 
 
-def load() -> list[Mutant]:
-    return [Mutant(**entry) for entry in yaml.safe_load(MUTANTS.read_text())]
+def load(file: Path = MUTANTS) -> list[Mutant]:
+    return [Mutant(**entry) for entry in yaml.safe_load(file.read_text())]
 
 
-def run(mutant: Mutant) -> Verdict:
-    """Copy the sources, sow the fault, run the oracle on the copy."""
-    start = time.monotonic()
+@contextmanager
+def sown(mutant: Mutant, packages: Iterable[Path]) -> Iterator[Path]:
+    """A directory with copies of packages, in one of which there is the fault."""
     with tempfile.TemporaryDirectory() as directory:
         sources = Path(directory)
-        for package in PACKAGES:
-            shutil.copytree(package, sources / package.name)
+        for package in packages:
+            shutil.copytree(package, sources / package.name, ignore=shutil.ignore_patterns("__pycache__"))
         target = sources / mutant.file
         text = target.read_text()
         if text.count(mutant.old) != 1:
@@ -64,6 +69,13 @@ def run(mutant: Mutant) -> Verdict:
                 f"{mutant.name}: {mutant.file} holds {text.count(mutant.old)} times: {mutant.old}"
             )
         target.write_text(text.replace(mutant.old, mutant.new))
+        yield sources
+
+
+def run(mutant: Mutant) -> Verdict:
+    """Copy the sources, sow the fault, run the oracle on the copy."""
+    start = time.monotonic()
+    with sown(mutant, PACKAGES) as sources:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-k", mutant.tests]
         command.append("--hypothesis-seed=1")  # a fault noticed today is noticed tomorrow
         done = subprocess.run(

@@ -23,12 +23,14 @@ from endmark.spark.processor import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
     from endmark.engine.bucket.lookup_plan import LookupPlan
     from endmark.engine.delta_files import OutputFiles
+    from endmark.engine.groups.stage import GroupStage
+    from endmark.engine.stages import StagePlan
     from endmark.engine.streams import StreamPlan
     from endmark.pipeline import Lookup, Pipeline
     from endmark.relation.contract import PageDirectory
@@ -104,23 +106,35 @@ def build(
     ingest = Ingest(streams, buckets, ControlPlan.of(pipeline, unpaged_lookups(pipeline, directories)))
     packed = source.stream(spark, ingest.__call__, channels.PACKED_DDL)
     groups = group_stages(pipeline, buckets, buckets)
-    earlier_files = None if files is None else files.of_earlier_stages
-    processors: list[StageProcessor] = [
-        BucketProcessor(stage.bucket, files)
-        if stage.onward is None
-        else EarlierStageProcessor(stage.bucket, stage.onward, earlier_files)
-        for stage in stage_plans(pipeline, streams, looking, buckets, groups, full_batch)
-    ]
-    processors += [
-        GroupProcessor(stage, files)
-        if onward is None
-        else EarlierGroupProcessor(stage, onward, earlier_files)
-        for stage, onward in zip_longest(groups, groups[1:])
-    ]
-    *earlier, last = processors
+    stages = stage_plans(pipeline, streams, looking, buckets, groups, full_batch)
+    *earlier, last = processors(stages, groups, files)
     for processor in earlier:
         packed = _stage(packed, processor, channels.PACKED_DDL)
     return _stage(packed, last, channels.UNPACKED_DDL)
+
+
+def processors(
+    stages: Sequence[StagePlan], groups: Sequence[GroupStage], files: OutputFiles | None
+) -> list[StageProcessor]:
+    """Return the operators of a query, one for each stage, in order.
+
+    Args:
+        stages: the plans of the stages with a join or lookups.
+        groups: the plans of the stages of groups behind them.
+        files: the tables that tasks write files for, as in `build`.
+    """
+    earlier = None if files is None else files.of_earlier_stages
+    found: list[StageProcessor] = [
+        BucketProcessor(stage.bucket, files)
+        if stage.onward is None
+        else EarlierStageProcessor(stage.bucket, stage.onward, earlier)
+        for stage in stages
+    ]
+    found += [
+        GroupProcessor(stage, files) if onward is None else EarlierGroupProcessor(stage, onward, earlier)
+        for stage, onward in zip_longest(groups, groups[1:])
+    ]
+    return found
 
 
 def _stage(packed: DataFrame, processor: StageProcessor, columns: str) -> DataFrame:

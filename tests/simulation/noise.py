@@ -1,0 +1,105 @@
+"""What producers and brokers do wrong with the records of a history: doubled, late, broken, contradictory."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from support.verify_world import Record
+
+FARTHEST = 20  # places that a record may come too late
+_MARK = b"unctuation"  # in a punctuation of each format
+
+# Each kind with the share of records that it meets, and how it is injected.
+NOISE: Mapping[str, tuple[float, str]] = {
+    "record doubled": (0.1, "a record is in its partition twice, up to 20 places apart"),
+    "record displaced": (0.1, "a record comes up to 20 places too late"),
+    "record broken": (0.05, "a record is cut, or one of its bytes is another one"),
+    "promise missing": (0.2, "a punctuation never comes"),
+    "promise repeated": (0.2, "a punctuation comes twice"),
+    "promise broken": (0.1, "a punctuation is cut, or one of its bytes is another one"),
+    "promise contradicted": (0.2, "a row from before a punctuation comes again behind it"),
+}
+
+
+def with_noise(records: list[Record], seed: object, kinds: list[str]) -> tuple[list[Record], Counter[str]]:
+    """Records with noise of some kinds, and how often there is each."""
+    chance, counts = random.Random(f"noise {seed}"), Counter[str]()
+    for kind in kinds:
+        part, _ = NOISE[kind]
+        chosen = [at for at in range(len(records)) if chance.random() < chance.random() * part * 2]
+        for at in reversed(chosen):
+            counts[kind] += _MAKERS[kind](records, at, chance)
+    return records, counts
+
+
+def _is_promise(record: Record) -> bool:
+    return _MARK in (record.value or b"")
+
+
+def _doubled(records: list[Record], at: int, chance: random.Random) -> bool:
+    records.insert(min(len(records), at + chance.randint(1, FARTHEST)), records[at])
+    return True
+
+
+def _displaced(records: list[Record], at: int, chance: random.Random) -> bool:
+    record = records.pop(at)
+    records.insert(min(len(records), at + chance.randint(1, FARTHEST)), record)
+    return True
+
+
+def _broken(records: list[Record], at: int, chance: random.Random) -> bool:
+    value = records[at].value
+    if _is_promise(records[at]) or not value:
+        return False
+    records[at] = replace(records[at], value=_spoiled(value, chance))
+    return True
+
+
+def _missing(records: list[Record], at: int, chance: random.Random) -> bool:
+    if not _is_promise(records[at]):
+        return False
+    records.pop(at)
+    return True
+
+
+def _repeated(records: list[Record], at: int, chance: random.Random) -> bool:
+    return _is_promise(records[at]) and _doubled(records, at, chance)
+
+
+def _promise_broken(records: list[Record], at: int, chance: random.Random) -> bool:
+    value = records[at].value
+    if not _is_promise(records[at]) or not value:
+        return False
+    records[at] = replace(records[at], value=_spoiled(value, chance))
+    return True
+
+
+def _contradicted(records: list[Record], at: int, chance: random.Random) -> bool:
+    said = records[at]
+    before = [each for each in records[:at] if (each.topic, each.partition) == (said.topic, said.partition)]
+    rows = [each for each in before if not _is_promise(each)]
+    if not _is_promise(said) or not rows:
+        return False
+    records.insert(min(len(records), at + chance.randint(1, 3)), chance.choice(rows))
+    return True
+
+
+def _spoiled(value: bytes, chance: random.Random) -> bytes:
+    at = chance.randrange(len(value))
+    if chance.random() < 0.5:
+        return value[:at]
+    return value[:at] + bytes([chance.randrange(256)]) + value[at + 1 :]
+
+
+_MAKERS: Mapping[str, Callable[[list[Record], int, random.Random], bool]] = {
+    "record doubled": _doubled,
+    "record displaced": _displaced,
+    "record broken": _broken,
+    "promise missing": _missing,
+    "promise repeated": _repeated,
+    "promise broken": _promise_broken,
+    "promise contradicted": _contradicted,
+}

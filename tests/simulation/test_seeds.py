@@ -1,0 +1,92 @@
+"""Seeds of the simulation: all are right, a seed repeats, and a failure becomes a small case."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from simulation.campaign import Tally, by_world, tally, workshop
+from simulation.case import CASES, Case, read, written
+from simulation.mutants import MUTANTS, PACKAGES
+from simulation.run import Run, Schedule
+from simulation.shrink import shrunk
+from simulation.state_store import StateStore
+from simulation.world import SEEDS_OF_A_WORLD, world_of
+from support.mutation import Mutant, load
+
+CPU_SECONDS = 60.0
+SMALL = 7  # a world with few records
+
+
+def test_seeds_are_right() -> None:
+    """The seeds from 0 on, as many as take a minute of one core; they meet faults of most kinds."""
+    found = Tally()
+    until = time.process_time() + CPU_SECONDS
+    for seeds in by_world(0, 10_000):
+        found.add(tally(seeds))
+        if time.process_time() > until:
+            break
+
+    assert found.failures == {}, 'repeat one with: make faults ARGS="--seeds 1 --seed N"'
+    assert len(found.faults) > 20
+
+
+@pytest.mark.parametrize("number", [0, SMALL])
+def test_a_seed_repeats(number: int) -> None:
+    """The trace of a seed is the same in its second run: each planned batch, fault, task and file."""
+    with workshop(world_of(number)) as (job, _):
+        seeds = range(number * SEEDS_OF_A_WORLD, (number + 1) * SEEDS_OF_A_WORLD)
+        first, second = ([Run(job, Schedule.of(seed)).outcome() for seed in seeds] for _ in range(2))
+
+    assert [each.trace for each in first] == [each.trace for each in second]
+    assert len({each.trace_hash for each in first}) == SEEDS_OF_A_WORLD
+
+
+def test_a_run_without_faults_has_none() -> None:
+    """The control: the same batches, without a fault."""
+    outcome, verdict = Case(world_of(SMALL), Schedule(0)).judged()
+
+    assert verdict is None
+    assert outcome.injected == {}
+    assert outcome.batches > 1
+
+
+@contextmanager
+def forgetful() -> Iterator[None]:
+    """A store that never takes the state of a batch."""
+    with patch.object(StateStore, "commit", lambda store, attempts: None):
+        yield
+
+
+def test_a_failure_becomes_a_small_case(tmp_path: Path) -> None:
+    case = Case(world_of(SMALL), Schedule.of(SMALL * SEEDS_OF_A_WORLD))
+    with forgetful():
+        assert case.judged()[1] is not None
+        small = shrunk(case, 20)
+        assert small.judged()[1] is not None
+    file = tmp_path / "forgetful.json"
+    file.write_text(written(small))
+
+    assert len(small.world.records) < len(case.world.records)
+    assert small.schedule.only == ()
+    assert read(file) == small._replace(world=replace(small.world, noise={}))
+    assert small.judged()[1] is None
+
+
+@pytest.mark.parametrize("file", sorted(CASES.glob("*.json")), ids=lambda file: str(file.stem))
+def test_cases_are_right(file: Path) -> None:
+    assert read(file).judged()[1] is None
+
+
+@pytest.mark.parametrize("mutant", load(MUTANTS), ids=lambda mutant: mutant.name)
+def test_a_fault_fits_the_source(mutant: Mutant) -> None:
+    """The line that a sown fault replaces is there, once. `python -m simulation.mutants` sows them."""
+    [file] = [found for root in PACKAGES if (found := root.parent / mutant.file).exists()]
+    assert file.read_text().count(mutant.old) == 1
+    assert mutant.new != mutant.old
