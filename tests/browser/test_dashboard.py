@@ -237,6 +237,7 @@ def test_news_come_without_asking(running_job: Job, page: Page, sidecar: Sidecar
         "steps": [],
         "tables": [],
         "published": {},
+        "whole_topics": [],
         "fields": {},
         "lookups": [],
         "join": None,
