@@ -25,9 +25,9 @@ python - "$target/jars" <<'END'
 import shutil
 import sys
 
-from endmark.embedded.jars import spark_jars
+from endmark.embedded.jars import s3_jars, spark_jars
 
-for jar in spark_jars(print):
+for jar in [*spark_jars(print), *s3_jars(print)]:
     shutil.copy(jar, sys.argv[1])
 END
 cp jobs/pipeline.py "$wheel" "$target"

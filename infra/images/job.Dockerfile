@@ -28,8 +28,9 @@ ENV PATH=/opt/endmark/bin:$PATH \
     SPARK_CONF_DIR=/etc/spark \
     PYTHONUNBUFFERED=1
 # Jars belong to the image: a start must not wait for the network.
-RUN python -c "from endmark.embedded.jars import spark_jars; spark_jars(print)" \
-    && ln -s "$ENDMARK_HOME"/jars/*/spark /opt/endmark/jars
+RUN python -c "from endmark.embedded.jars import s3_jars, spark_jars; spark_jars(print); s3_jars(print)" \
+    && mkdir /opt/endmark/jars \
+    && ln -s "$ENDMARK_HOME"/jars/*/spark/*.jar "$ENDMARK_HOME"/jars/*/s3/*.jar /opt/endmark/jars
 COPY jobs/pipeline.py /opt/endmark/pipeline.py
 COPY infra/images/sbom.py /usr/local/lib/sbom.py
 RUN python /usr/local/lib/sbom.py /opt/endmark > /opt/endmark/sbom.json

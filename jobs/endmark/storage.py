@@ -1,4 +1,4 @@
-"""The directories of Delta tables: on a file system, or in an object store.
+"""The directories of Delta tables and checkpoints: on a file system, or in an object store.
 
 delta-rs reads and commits tables in an object store. The files of tasks go through its client, too, so that
 the same credentials, settings and retries hold for both. A file system needs no client: its files are written
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from endmark.errors import ConfigError, MissingPartError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     import pyarrow as pa
     from deltalake import DeltaTable
@@ -36,7 +36,7 @@ _BUFFER = 4 << 20  # bytes
 _COLOURS = re.compile(r"\x1b\[\d*m|↳")
 # What a text of the client says about the cause, and what we say about it. The first one that fits counts.
 CAUSES = (
-    ("NoSuchBucket", "its bucket is not there; make the bucket, or name another warehouse"),
+    ("NoSuchBucket", "its bucket is not there; make the bucket, or name another one"),
     (
         "InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken|ExpiredToken",
         "the store refuses the credentials ({}); mend AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
@@ -77,6 +77,11 @@ class StoreUrl:
         """The last part of the URL."""
         return self.url.rpartition("/")[2]
 
+    @property
+    def for_hadoop(self) -> str:
+        """The URL as Hadoop's client of S3 wants it."""
+        return f"s3a{self.url.removeprefix('s3')}"
+
     def resolve(self) -> Self:
         """Return the URL itself, since it depends on no working directory."""
         return self
@@ -85,8 +90,13 @@ class StoreUrl:
 Location = Path | StoreUrl
 
 
-def location(text: str) -> Location:
+def location(text: str, option: str = "warehouse", schemes: Collection[str] = _SCHEMES) -> Location:
     """Return the directory that an option names: a URL of an object store, or else a path.
+
+    Args:
+        text: the value of the option.
+        option: its name, for errors.
+        schemes: the schemes that a URL may have.
 
     Raises:
         ConfigError: the URL has another scheme, no bucket, or parts that the URL of a directory has not.
@@ -94,17 +104,17 @@ def location(text: str) -> Location:
     if "://" not in text:
         return Path(text)
     scheme = text.partition("://")[0]
-    if scheme not in _SCHEMES:
-        known = ", ".join(f"{each}://" for each in _SCHEMES)
-        raise ConfigError(f"warehouse {scheme}://…: tables lie in a path or behind one of {known}")
+    if scheme not in schemes:
+        known = ", ".join(f"{each}://" for each in schemes)
+        raise ConfigError(f"{option} {scheme}://…: it lies in a path or behind one of {known}")
     parts = urlsplit(text)
     if parts.password is not None or parts.query or parts.fragment or (scheme == "s3" and parts.username):
         raise ConfigError(
-            f"warehouse {scheme}://…: the URL has more than a bucket and a path; give credentials by the "
+            f"{option} {scheme}://…: the URL has more than a bucket and a path; give credentials by the "
             "environment or a profile"
         )
     if not parts.netloc:
-        raise ConfigError(f"warehouse {text}: the URL has no bucket; write {scheme}://BUCKET/PATH")
+        raise ConfigError(f"{option} {text}: the URL has no bucket; write {scheme}://BUCKET/PATH")
     return StoreUrl(text.rstrip("/"))
 
 
@@ -172,10 +182,7 @@ def write_parquet(directory: Location, name: str, rows: pa.Table) -> int:
     packed = pa.BufferOutputStream()
     pq.write_table(rows, packed, **form)
     content = packed.getvalue()
-    with reaching(directory), _files(directory).open_output_stream(name, buffer_size=_BUFFER) as file:
-        # The client takes no `Buffer`, only the bytes that pyarrow's own buffer is flushed to.
-        for start in range(0, content.size, _BUFFER // 2):
-            file.write(content[start : start + _BUFFER // 2])
+    _put(directory, name, content)
     return int(content.size)
 
 
@@ -228,17 +235,18 @@ def entries(directory: Location, *, below: bool = False) -> dict[str, float]:
     return {each.path: each.mtime.timestamp() for each in listed if each.type == FileType.File}
 
 
-def move(directory: Location, name: str, target: str) -> None:
-    """Move a table to another place in a directory.
+def move(directory: Location, name: str, target: str, last: Collection[str] = ()) -> None:
+    """Move a table, or another directory, to another place in a directory.
 
-    A path is renamed. An object store can only copy an object and then remove it. So the files of the table
-    are moved one by one. Its log follows, newest version first and checkpoints last: what a crash leaves can
-    still be opened as a table, and moving it again moves the rest.
+    A path is renamed. An object store can only copy an object and then remove it. So files are moved one by
+    one. The log of a table follows, newest version first and checkpoints last: what a crash leaves can still
+    be opened as a table, and moving it again moves the rest.
 
     Args:
-        directory: the directory of the table's directory.
-        name: the name of the table's directory.
+        directory: the directory of the directory that is moved.
+        name: its name.
         target: its path afterwards, relative to `directory`.
+        last: the names of files that an object store moves after all others.
     """
     if isinstance(directory, Path):
         (directory / name).rename(directory / target)
@@ -247,7 +255,7 @@ def move(directory: Location, name: str, target: str) -> None:
     log = sorted((file for file in files if file.startswith("_delta_log/")), reverse=True)
     log.sort(key=lambda file: "checkpoint" in file)
     with reaching(directory):
-        for file in [*(files.keys() - set(log)), *log]:
+        for file in [*(files.keys() - {*log, *last}), *log, *(file for file in last if file in files)]:
             _files(directory).move(f"{name}/{file}", f"{target}/{file}")
 
 
@@ -257,6 +265,35 @@ def read_text(directory: Location, name: str) -> str:
         return (directory / name).read_text()
     with reaching(directory), _files(directory).open_input_file(name) as file:
         return bytes(file.read()).decode()
+
+
+def text_if_any(directory: Location, name: str) -> str | None:
+    """Return a file of UTF-8; `None` if there is none."""
+    with reaching(directory), suppress(FileNotFoundError):
+        if isinstance(directory, Path):
+            return (directory / name).read_text()
+        with _files(directory).open_input_file(name) as file:
+            return bytes(file.read()).decode()
+    return None
+
+
+def write_text(directory: Location, name: str, text: str) -> None:
+    """Write a file of UTF-8 completely or not at all."""
+    import pyarrow as pa
+
+    if isinstance(directory, Path):
+        partial_file = directory / f"{name}.part"
+        partial_file.write_text(text)
+        partial_file.rename(directory / name)
+        return
+    _put(directory, name, pa.py_buffer(text.encode()))
+
+
+def _put(url: StoreUrl, name: str, content: pa.Buffer) -> None:
+    with reaching(url), _files(url).open_output_stream(name, buffer_size=_BUFFER) as file:
+        # The client takes no `Buffer`, only the bytes that pyarrow's own buffer is flushed to.
+        for start in range(0, content.size, _BUFFER // 2):
+            file.write(content[start : start + _BUFFER // 2])
 
 
 def remove(directory: Location, names: Iterable[str]) -> None:

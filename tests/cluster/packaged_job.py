@@ -1,7 +1,8 @@
 """A job on a Spark standalone cluster, as packaged for spark-submit: `make test-cluster`.
 
-Two workers share the state of a job. A worker, an executor and the driver are killed in turn while records
-are left to read; then every table must be right, and what was seen is kept.
+Tables and checkpoint are in S3, and two workers share the state of a job, but no volume. A worker, an
+executor, the store and the driver are killed in turn while records are left to read. Then every table must be
+right, and what was seen is kept.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from cluster.standalone import Cluster
 from endmark.embedded.broker import Broker
 from endmark.embedded.process import ManagedProcess
 from endmark.pipelines import AUCTION
+from endmark.storage import Location, StoreUrl
 from endmark_feed.auction_feed import FeedOptions
 from support.faults import Faults, step
+from support.s3_server import S3Server
 from support.warehouse import Warehouse, wait_for
 
 # Generous, for machines of two cores that do something else beside.
@@ -31,15 +34,15 @@ _SECONDS = 600.0
 _SMALL_BATCHES = "--set=batch.records=4000"
 
 
-def arguments(bootstrap: str, directory: Path, *more: str) -> list[str]:
-    """Return the arguments of a job that keeps everything below one directory."""
+def arguments(bootstrap: str, tables: Location, checkpoint: Location, ops_url: str, *more: str) -> list[str]:
+    """Return the arguments of a job."""
     return [
         "run",
         str(AUCTION),
         f"--bootstrap={bootstrap}",
-        f"--warehouse={directory / 'warehouse'}",
-        f"--checkpoint={directory / 'checkpoint'}",
-        f"--ops-url=sqlite:///{directory / 'ops.db'}",
+        f"--warehouse={tables}",
+        f"--checkpoint={checkpoint}",
+        f"--ops-url={ops_url}",
         "--buckets=4",
         "--json",
         *more,
@@ -58,11 +61,11 @@ def records_read(warehouse: Warehouse) -> float:
     return sum(value for name, value in batch.totals.items() if name.startswith("records_total{"))
 
 
-def test_every_part_killed(cluster: Cluster, warehouse: Warehouse, faults: Faults) -> None:
+def test_every_part_killed(cluster: Cluster, store: S3Server, warehouse: Warehouse, faults: Faults) -> None:
     feed = threading.Thread(target=warehouse.feed, daemon=True)
     feed.start()
     first, second = cluster.start_worker(), cluster.start_worker()
-    place = warehouse.broker.bootstrap, warehouse.directory
+    place = warehouse.broker.bootstrap, warehouse.tables, warehouse.checkpoint, warehouse.ops_url
     job = cluster.submit(*arguments(*place, _SMALL_BATCHES))
     with step("first batches"):
         wait_for(lambda: warehouse.batches() > 1, job, _SECONDS)
@@ -90,6 +93,10 @@ def test_every_part_killed(cluster: Cluster, warehouse: Warehouse, faults: Fault
         moves_on(warehouse, job)
         wait_for(lambda: third.segments() > 0, job, _SECONDS)
         wait_for(lambda: second.executors() > 1, job, _SECONDS)
+    with faults.survived("the object store", "Clients try again until it is back."):
+        store.kill()
+        store.start()
+        moves_on(warehouse, job)
     job.kill()
     read = records_read(warehouse)
     feed.join()
@@ -98,7 +105,11 @@ def test_every_part_killed(cluster: Cluster, warehouse: Warehouse, faults: Fault
         job.wait_done(_SECONDS)
     left = records_read(warehouse) - read
     assert left > 0, "nothing was left to read when the driver was killed"
-    fault.seen = f"Another goes on from the checkpoint and reads the {left:,.0f} records that are left."
+    fault.seen = (
+        "Another waits until that one counts as dead, goes on from the checkpoint, and reads the "
+        f"{left:,.0f} records that are left."
+    )
+    assert not list(warehouse.directory.glob("*checkpoint*")), "the checkpoint is on a file system"
 
     report = warehouse.verify()
     assert report.ok, report.to_json()
@@ -116,11 +127,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="endmark-cluster-") as scratch, ExitStack() as stack:
         directory = Path(scratch)
         broker = stack.enter_context(Broker(directory / "broker"))
-        warehouse = Warehouse(directory, broker, f"sqlite:///{directory / 'relation.db'}", feed)
+        store = stack.enter_context(S3Server(directory / "s3"))
+        os.environ |= store.environment()
+        bucket = StoreUrl(store.make_bucket("shop"))
+        relation = f"sqlite:///{directory / 'relation.db'}"
+        warehouse = Warehouse(
+            directory, broker, relation, feed, tables=bucket / "tables", checkpoint=bucket / "checkpoint"
+        )
         os.environ["ENDMARK_RELATION_URL"] = warehouse.relation_url
         faults = Faults("cluster_faults")
         cluster = stack.enter_context(Cluster(directory, package.resolve()))
-        test_every_part_killed(cluster, warehouse, faults)
+        test_every_part_killed(cluster, store, warehouse, faults)
     print("the cluster is as it should be")
 
 

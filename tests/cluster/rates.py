@@ -44,7 +44,8 @@ def measure(cluster: Cluster, servers: Servers, directory: Path) -> dict[str, An
         job.directory.mkdir()
         settings = [*MEASURED.settings, f"batch.records={BATCH_RECORDS}", "batch.every=0s"]
         more = ["--available-now", *(f"--set={setting}" for setting in settings)]
-        process = cluster.submit(*arguments(servers.bootstrap, job.directory, *more), executors=executors)
+        place = servers.bootstrap, job.warehouse, job.directory / "checkpoint", job.ops_url
+        process = cluster.submit(*arguments(*place, *more), executors=executors)
         process.wait_done(_SECONDS)
         rates[executors].append(rate(BatchTime.of(each) for each in samples_of(job)))
         found = digests(job.pipeline, job.warehouse)

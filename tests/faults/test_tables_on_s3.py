@@ -1,4 +1,4 @@
-"""The whole pipeline with its tables in an object store, both killed while they work."""
+"""The whole pipeline with tables and checkpoint in an object store, both killed while they work."""
 
 from __future__ import annotations
 
@@ -49,8 +49,10 @@ def test_store_and_job_are_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             monkeypatch.setenv(name, value)
         relation = f"sqlite:///{tmp_path / 'relation.db'}"
         (tmp_path / "job").mkdir()
-        tables = location("s3://shop/auction/tables")
-        warehouse = Warehouse(tmp_path / "job", broker, relation, options, tables=tables)
+        tables, checkpoint = (location(f"s3://shop/auction/{name}") for name in ("tables", "checkpoint"))
+        warehouse = Warehouse(
+            tmp_path / "job", broker, relation, options, tables=tables, checkpoint=checkpoint
+        )
         feed = threading.Thread(target=warehouse.feed)
         feed.start()
         job = warehouse.start_job("--set=batch.records=4000")

@@ -30,6 +30,9 @@ class Ledger:
             return {}
         return {topic: dict(ends) for topic, ends in self.batches[max(earlier)][1].items()}
 
+    def require_last(self, run_id: str) -> None:
+        pass
+
     def record_batch(
         self,
         pipeline: str,

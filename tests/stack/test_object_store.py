@@ -1,7 +1,8 @@
-"""Tables in an object store, behind a real S3 server: commits, files, upkeep, and what goes wrong."""
+"""Tables and checkpoints behind a real S3 server: commits, files, upkeep, and what goes wrong."""
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -13,17 +14,38 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
-from endmark.driver.checkpoint import claimed
+from endmark.driver.checkpoint import (
+    KnownTable,
+    app_id_of,
+    claimed,
+    keep_start_offsets,
+    know_tables,
+    known_tables,
+    next_batch,
+    pin,
+    settings,
+    start_offsets,
+)
 from endmark.driver.migration import Migration, OldTable
+from endmark.driver.planned_batches import planned_ends, unfinished_batch
 from endmark.driver.table_log import TableLog
 from endmark.engine.delta_files import write_files
 from endmark.engine.delta_log import commit_files
-from endmark.errors import MissingPartError
+from endmark.errors import ConfigError, MissingPartError
 from endmark.maintenance import maintain
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from endmark.spark.tables import Target, prepare
-from endmark.storage import StoreUrl, delta_table, entries, location, read_parquet, remove, write_parquet
+from endmark.storage import (
+    StoreUrl,
+    delta_table,
+    entries,
+    location,
+    read_parquet,
+    remove,
+    write_parquet,
+    write_text,
+)
 from endmark.store_claim import store_claimed
 from support.s3_door import LOSE, REFUSE, SLOW_DOWN, Door, Harm
 from support.s3_server import S3Server
@@ -304,6 +326,38 @@ def test_of_two_claims_at_once_one_alone_holds(warehouse: StoreUrl) -> None:
     for thread in threads:
         thread.join()
     assert (len(held), len(refused)) == (1, 3)
+
+
+def test_a_checkpoint(warehouse: StoreUrl) -> None:
+    """Its files are what they are on a file system, and a migration puts all of it aside."""
+    checkpoint = warehouse / "checkpoint"
+    assert app_id_of(checkpoint) is None
+    with claimed(checkpoint) as app_id:
+        with claimed(checkpoint) as again:
+            assert again == app_id == app_id_of(checkpoint)
+        assert (next_batch(checkpoint), known_tables(checkpoint), start_offsets(checkpoint)) == (0, {}, {})
+        pin(checkpoint, settings(SPEC, 2), warehouse)
+        pin(checkpoint, settings(SPEC, 2), warehouse)
+        with pytest.raises(ConfigError, match="buckets was 2, is 3"):
+            pin(checkpoint, settings(SPEC, 3), warehouse)
+        know_tables(checkpoint, {"results": KnownTable("1", "s3://tables/results")})
+        keep_start_offsets(checkpoint, {"bids": {"0": 5}})
+        for batch in range(12):
+            ends = json.dumps({"bids": {"0": 10 * batch, "1": 7}})
+            write_text(checkpoint / "spark", f"offsets/{batch}", f"v1\n{{}}\n{ends}")
+            if batch < 11:
+                write_text(checkpoint / "spark", f"commits/{batch}", "v1\n{}")
+
+        assert next_batch(checkpoint) == 11
+        assert known_tables(checkpoint) == {"results": KnownTable("1", "s3://tables/results")}
+        assert start_offsets(checkpoint) == {"bids": {"0": 5}}
+        assert planned_ends(checkpoint / "spark") == {"bids": {"0": 110, "1": 7}}
+        assert unfinished_batch(checkpoint / "spark") == "batch 11 (bids/0 offsets 100 to 109)"
+        before = entries(checkpoint, below=True).keys()
+        Migration(checkpoint, warehouse, "before", 11, (), (), (), ()).put_aside()
+
+    assert entries(checkpoint, below=True).keys() == {f"before/{name}" for name in before}
+    assert app_id_of(checkpoint) is None
 
 
 def test_tables_put_aside(server: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ START_SECONDS = 300.0
 
 
 class Warehouse:
-    """Everything of one auction pipeline below one directory, but for tables that lie in an object store."""
+    """Everything of one auction pipeline below one directory, but for what lies in an object store."""
 
     def __init__(
         self,
@@ -38,10 +38,12 @@ class Warehouse:
         feed: FeedOptions,
         pipeline: Path = AUCTION,
         tables: Location | None = None,
+        checkpoint: Location | None = None,
     ) -> None:
         self.pipeline = pipeline
         self.directory = directory
         self.tables = directory / "warehouse" if tables is None else tables
+        self.checkpoint = directory / "checkpoint" if checkpoint is None else checkpoint
         self.broker = broker
         self.relation_url = relation_url
         self.feed_options = feed
@@ -59,7 +61,7 @@ class Warehouse:
             str(self.pipeline),
             f"--bootstrap={self.broker.bootstrap}",
             f"--warehouse={self.tables}",
-            f"--checkpoint={self.directory / 'checkpoint'}",
+            f"--checkpoint={self.checkpoint}",
             f"--ops-url={self.ops_url}",
             "--json",
             *extra,
@@ -74,7 +76,7 @@ class Warehouse:
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "ENDMARK_BOOTSTRAP": self.broker.bootstrap,
             "ENDMARK_WAREHOUSE": str(self.tables),
-            "ENDMARK_CHECKPOINT": str(self.directory / "checkpoint"),
+            "ENDMARK_CHECKPOINT": str(self.checkpoint),
             "ENDMARK_OPS_URL": self.ops_url,
         }
 

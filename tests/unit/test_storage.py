@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake.exceptions import DeltaError
 
+from endmark.cli.options import checkpoint_of
 from endmark.errors import ConfigError, MissingPartError
 from endmark.storage import (
     CAUSES,
@@ -40,7 +41,7 @@ def test_an_option_names_a_path_or_a_url() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("s3a://bucket/x", "warehouse s3a://…: tables lie in a path or behind one of s3://, gs://, abfss://"),
+        ("s3a://bucket/x", "warehouse s3a://…: it lies in a path or behind one of s3://, gs://, abfss://"),
         ("s3:///x", "the URL has no bucket; write s3://BUCKET/PATH"),
         ("s3://key:canary@bucket/x", "give credentials by the environment or a profile"),
         ("s3://canary@bucket/x", "give credentials by the environment or a profile"),
@@ -52,6 +53,17 @@ def test_other_urls_are_refused_without_their_secrets(text: str, why: str) -> No
         location(text)
     assert why in str(refused.value)
     assert "canary" not in str(refused.value)
+
+
+def test_a_checkpoint_is_a_path_or_in_s3() -> None:
+    """Hadoop has another name for the scheme. Google's and Azure's stores have tables alone."""
+    found = checkpoint_of("shop", "s3://bucket/shop/checkpoint")
+
+    assert isinstance(found, StoreUrl)
+    assert (found / "spark").for_hadoop == "s3a://bucket/shop/checkpoint/spark"
+    assert checkpoint_of("shop", "there") == Path("there")
+    with pytest.raises(ConfigError, match=r"checkpoint gs://…: it lies in a path or behind one of s3://"):
+        checkpoint_of("shop", "gs://bucket/x")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import math
+import os
 import sys
 from contextlib import closing
 from datetime import timedelta
@@ -302,19 +303,29 @@ def run(
     before the job can start.
     """
     from endmark.driver.stop import StopRequest
-    from endmark.embedded.jars import spark_jars
+    from endmark.embedded.jars import s3_jars, spark_jars
     from endmark.spark.class_archive import local_jars
+    from endmark.spark.s3 import s3_settings
     from endmark.spark.session import submitted
     from endmark.spark.session_start import session_starting
 
     spec, say, stop = load(pipeline, assignments=assignments or ()), Output(as_json).say, StopRequest()
+    kept = checkpoint_of(spec.name, checkpoint)
+    in_store = not isinstance(kept, Path)
     found = local_jars if master.startswith("local") else spark_jars
     with stop.listening():
         try:
             jars = [] if submitted() else found(say)
+            store_jars = s3_jars(say) if in_store and not submitted() else []
             keep_private()  # after fetching the jars, which other users of this installation may share
             with session_starting(
-                f"endmark {spec.name}", jars, master=master, buckets=buckets, driver_memory=driver_memory
+                f"endmark {spec.name}",
+                jars,
+                master=master,
+                buckets=buckets,
+                driver_memory=driver_memory,
+                store=s3_settings(os.environ) if in_store else {},
+                store_jars=store_jars,
             ) as session:
                 from endmark.driver.options import JobOptions
                 from endmark.spark.job import run_job  # takes a second, while the session takes four
@@ -322,7 +333,7 @@ def run(
                 options = JobOptions(
                     bootstrap=kafka_of(spec.kafka, bootstrap),
                     warehouse=warehouse_of(spec.name, warehouse),
-                    checkpoint=checkpoint_of(spec.name, checkpoint),
+                    checkpoint=kept,
                     ops_url=ops_url,
                     master=master,
                     buckets=buckets,

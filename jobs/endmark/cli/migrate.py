@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from contextlib import closing, nullcontext
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -61,6 +62,8 @@ def migrate(
     made_with(old)  # before a lock would make a directory
     ranges = held(spec, kafka_of(spec.kafka, bootstrap))
     with closing(OpsDatabase(ops_url)) as ops:
+        if yes and not isinstance(old, Path):  # an object store has no lock
+            ops.require_stopped(spec.name)
         batch = ops.latest_batch(spec.name)
     kept = {} if batch is None else batch.samples
     rows = int(sum(value for name, value in kept.items() if name.startswith("state_rows{")))

@@ -48,9 +48,11 @@ Warehouse = Annotated[
     ),
 ]
 Checkpoint = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
-        help="Checkpoint directory.", envvar="ENDMARK_CHECKPOINT", show_default="var/NAME/checkpoint"
+        help="Directory of the checkpoint, or its URL in an object store: s3://BUCKET/PATH.",
+        envvar="ENDMARK_CHECKPOINT",
+        show_default="var/NAME/checkpoint",
     ),
 ]
 OpsUrl = Annotated[
@@ -78,9 +80,13 @@ def warehouse_of(pipeline: str, given: str | None) -> Location:
     return home_of(pipeline) / "warehouse" if given is None else location(given)
 
 
-def checkpoint_of(pipeline: str, given: Path | None) -> Path:
-    """Return the checkpoint of a pipeline: the one that an option has given, or the default."""
-    return home_of(pipeline) / "checkpoint" if given is None else given
+def checkpoint_of(pipeline: str, given: str | None) -> Location:
+    """Return the checkpoint of a pipeline: the one that an option has given, or the default.
+
+    Raises:
+        ConfigError: the option is a URL, but not that of a directory in S3.
+    """
+    return home_of(pipeline) / "checkpoint" if given is None else location(given, "checkpoint", ["s3"])
 
 
 def kafka_of(section: Kafka | None, bootstrap: str | None) -> ClusterOrAddress:

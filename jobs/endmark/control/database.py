@@ -58,6 +58,10 @@ class FinishedBatch:
     offsets: dict[str, dict[str, int]]
 
 
+class TakenError(MissingPartError):
+    """A living job has the pipeline's name."""
+
+
 class OpsDatabase:
     """Reads and writes the ops database at an SQLAlchemy URL; creates its tables when they are missing.
 
@@ -102,27 +106,31 @@ class OpsDatabase:
         with self.engine.connect() as connection:
             return connection.execute(query).scalars().all()
 
-    def start_run(self, run_id: str, pipeline: str, app_id: str, checkpoint: str) -> None:
-        """Store a new run, unless a living job with another checkpoint has the same pipeline name.
+    def start_run(
+        self, run_id: str, pipeline: str, app_id: str, checkpoint: str, *, locked: bool = True
+    ) -> None:
+        """Store a new run, unless a living job has the same pipeline name.
 
-        A run lives until it stores its end, or has given no sign of life for `LOST_SECONDS`. A run of the
-        same checkpoint does not count, since the checkpoint's lock admits one job at a time. So a job that
-        was killed can start again at once.
+        A run lives until it stores its end, or has given no sign of life for `LOST_SECONDS`. A run of a
+        locked checkpoint does not count for the same checkpoint, since the lock admits one job at a time. So
+        a job that was killed can start again at once.
 
         Args:
             run_id: a name that no other run has.
             pipeline: the pipeline's name.
             app_id: the id of the checkpoint; it stays the same when the checkpoint is moved.
-            checkpoint: the path of the checkpoint, for error messages.
+            checkpoint: the directory of the checkpoint, for error messages.
+            locked: whether the checkpoint has a lock, which an object store lacks.
 
         Raises:
-            MissingPartError: a living job has the name.
+            TakenError: a living job has the name.
         """
         for attempt in _attempts():
             with attempt, self.engine.begin() as connection:
                 _wait_for_others(connection, pipeline)
-                if (other := connection.execute(_living(pipeline, app_id)).first()) is not None:
-                    raise MissingPartError(_taken(pipeline, other))
+                exempt = app_id if locked else None
+                if (other := connection.execute(_living(pipeline, exempt)).first()) is not None:
+                    raise TakenError(_taken(pipeline, other))
                 connection.execute(
                     runs.insert().values(
                         run_id=run_id,
@@ -136,6 +144,38 @@ class OpsDatabase:
                         process=os.getpid(),
                     )
                 )
+
+    def require_last(self, run_id: str) -> None:
+        """Check that no later run has begun on the checkpoint of a run.
+
+        A driver that was paused for longer than `LOST_SECONDS` may come back when another one has its place.
+
+        Raises:
+            TakenError: a later run has begun.
+        """
+        mine, later = runs.alias(), runs.alias()
+        query = sa.select(later).where(
+            mine.c.run_id == run_id,
+            later.c.pipeline == mine.c.pipeline,
+            later.c.app_id == mine.c.app_id,
+            later.c.started_at > mine.c.started_at,
+        )
+        with self.engine.connect() as connection:
+            if (other := connection.execute(query).first()) is not None:
+                raise TakenError(
+                    f"process {other.process} on {other.host} has gone on from this checkpoint, since this "
+                    f"job gave no sign of life for {LOST_SECONDS:.0f} s; this one writes nothing more"
+                )
+
+    def require_stopped(self, pipeline: str) -> None:
+        """Check that no job of the pipeline lives.
+
+        Raises:
+            TakenError: one does.
+        """
+        with self.engine.connect() as connection:
+            if (other := connection.execute(_living(pipeline, None)).first()) is not None:
+                raise TakenError(_taken(pipeline, other))
 
     def sign_of_life(self, run_id: str) -> None:
         """Note that the driver of a run is alive."""
@@ -380,10 +420,11 @@ def _wait_for_others(connection: sa.Connection, pipeline: str) -> None:
     _put(connection, pipeline, {"pipeline": pipeline})
 
 
-def _living(pipeline: str, app_id: str) -> sa.Select[Any]:
-    """Select the living runs of the pipeline with another checkpoint, and the seconds since their last sign.
+def _living(pipeline: str, exempt: str | None) -> sa.Select[Any]:
+    """Select the living runs of the pipeline, and the seconds since their last sign.
 
-    Only the last run of a checkpoint can live, since it got the lock after the earlier runs had released it.
+    Runs of the checkpoint with the app id `exempt` are left out. Only the last run of a checkpoint can live,
+    since it was admitted after the earlier runs had ended.
     """
     later = runs.alias()
     followed = sa.exists().where(
@@ -394,7 +435,7 @@ def _living(pipeline: str, app_id: str) -> sa.Select[Any]:
     return sa.select(runs, (clock() - runs.c.alive_at).label("silent")).where(
         runs.c.pipeline == pipeline,
         runs.c.state.in_(("starting", "running")),
-        runs.c.app_id != app_id,
+        sa.true() if exempt is None else runs.c.app_id != exempt,
         ~followed,
         # If the clock was put back, a sign may lie in the future.
         sa.func.abs(clock() - runs.c.alive_at) < LOST_SECONDS,

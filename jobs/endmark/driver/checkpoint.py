@@ -7,33 +7,45 @@ import json
 import uuid
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from endmark.control.changes import PINNED, rule_of
 from endmark.driver.column_changes import column_changes
+from endmark.driver.planned_batches import newest
 from endmark.errors import ConfigError, MissingPartError
+from endmark.storage import text_if_any, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
-    from pathlib import Path
     from typing import Any
 
     from endmark.pipeline import Pipeline
     from endmark.storage import Location
 
+# Files of a checkpoint. Its directory `spark` is Spark's.
+_APP_ID = "endmark/app_id"
+_TABLES = "endmark/tables.json"
+_SETTINGS = "endmark/settings.json"
+_FIRST_OFFSETS = "endmark/first_offsets.json"
 _START_OFFSETS = "endmark/start_offsets.json"
 
 
 @contextmanager
-def claimed(checkpoint: Path) -> Iterator[str]:
+def claimed(checkpoint: Location) -> Iterator[str]:
     """Lock the checkpoint for this process; yield its app id, which is made with the checkpoint.
 
     Delta skips a batch whose (app id, batch id) it has seen. Batch ids restart at 0 with a new checkpoint, so
     an app id must not outlive its checkpoint. It is therefore a file of the checkpoint.
 
+    An object store has no locks. There, `endmark.control.database.OpsDatabase.start_run` admits one job.
+
     Raises:
-        MissingPartError: another process holds the checkpoint.
+        MissingPartError: another process holds the checkpoint, or the object store is away.
     """
+    if not isinstance(checkpoint, Path):
+        yield _app_id(checkpoint)
+        return
     directory = checkpoint / "endmark"
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "lock").open("w") as lock:
@@ -43,23 +55,21 @@ def claimed(checkpoint: Path) -> Iterator[str]:
             raise MissingPartError(
                 f"checkpoint {checkpoint} is in use by another job; stop that one, or use another checkpoint"
             ) from error
-        app_id = directory / "app_id"
-        if not app_id.exists():
-            _keep(app_id, f"endmark-{uuid.uuid4()}")
-        yield app_id.read_text()
+        yield _app_id(checkpoint)
 
 
-def app_id_of(checkpoint: Path) -> str | None:
+def _app_id(checkpoint: Location) -> str:
+    """Return the app id of a claimed checkpoint, and make it if there is none."""
+    if (found := app_id_of(checkpoint)) is not None:
+        return found
+    made = f"endmark-{uuid.uuid4()}"
+    write_text(checkpoint, _APP_ID, made)
+    return made
+
+
+def app_id_of(checkpoint: Location) -> str | None:
     """Return the app id of a checkpoint that may be in use; `None` if no job has claimed it."""
-    app_id = checkpoint / "endmark" / "app_id"
-    return app_id.read_text() if app_id.exists() else None
-
-
-def _keep(file: Path, text: str) -> None:
-    """Write a file completely or not at all."""
-    partial = file.with_name(f"{file.name}.part")
-    partial.write_text(text)
-    partial.rename(file)
+    return text_if_any(checkpoint, _APP_ID)
 
 
 @dataclass(frozen=True)
@@ -78,20 +88,19 @@ class KnownTable:
     stopped: int | None = None
 
 
-def known_tables(checkpoint: Path) -> dict[str, KnownTable]:
+def known_tables(checkpoint: Location) -> dict[str, KnownTable]:
     """Return the tables that batches of a claimed checkpoint may have written, by name."""
-    file = checkpoint / "endmark" / "tables.json"
-    found = json.loads(file.read_text()) if file.exists() else {}
+    found = json.loads(text_if_any(checkpoint, _TABLES) or "{}")
     return {name: KnownTable(**table) for name, table in found.items()}
 
 
-def know_tables(checkpoint: Path, tables: Mapping[str, KnownTable]) -> None:
+def know_tables(checkpoint: Location, tables: Mapping[str, KnownTable]) -> None:
     """Store the tables that a claimed checkpoint writes, before a batch writes them."""
     text = json.dumps({name: asdict(table) for name, table in tables.items()}, indent=2, sort_keys=True)
-    _keep(checkpoint / "endmark" / "tables.json", text)
+    write_text(checkpoint, _TABLES, text)
 
 
-def stop_others(checkpoint: Path, names: Collection[str], batch: int) -> None:
+def stop_others(checkpoint: Location, names: Collection[str], batch: int) -> None:
     """Note which tables of a claimed checkpoint get no rows any more.
 
     Args:
@@ -109,11 +118,10 @@ def stop_others(checkpoint: Path, names: Collection[str], batch: int) -> None:
         know_tables(checkpoint, known | stopped)
 
 
-def next_batch(checkpoint: Path) -> int:
+def next_batch(checkpoint: Location) -> int:
     """Return the number of the first batch that Spark has not committed."""
-    commits = checkpoint / "spark" / "commits"
-    entries = commits.iterdir() if commits.is_dir() else ()
-    return max((int(entry.name) for entry in entries if entry.name.isdecimal()), default=-1) + 1
+    last = newest(checkpoint / "spark" / "commits")
+    return 0 if last is None else last + 1
 
 
 def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
@@ -144,7 +152,7 @@ def _is_pinned(path: tuple[str, ...], value: Any) -> bool:
     return bool(value and isinstance(value, dict)) or rule_of(path).change in PINNED
 
 
-def pin(checkpoint: Path, settings: Mapping[str, Any], warehouse: Location) -> None:
+def pin(checkpoint: Location, settings: Mapping[str, Any], warehouse: Location) -> None:
     """Store the settings of a new checkpoint; refuse other settings for a checkpoint that exists.
 
     Tables may come and go. But the checkpoint keeps the settings of each table that it ever had. Columns may
@@ -169,28 +177,26 @@ def pin(checkpoint: Path, settings: Mapping[str, Any], warehouse: Location) -> N
             "go back to them, or begin a new checkpoint by `endmark migrate FILE`, which says what it costs"
         )
     stored = {**pinned, "tables": {**settings["tables"], **pinned["tables"]}}
-    file = checkpoint / "endmark" / "settings.json"
     if columns.first_offsets:
         # It comes first. After a crash in between, the columns are still new to the settings.
         _keep_first_offsets(checkpoint, columns.first_offsets)
-    if not file.exists() or stored != before:
-        _keep(file, json.dumps(stored, indent=2, sort_keys=True))
+    if stored != pinned_settings(checkpoint):
+        write_text(checkpoint, _SETTINGS, json.dumps(stored, indent=2, sort_keys=True))
 
 
-def pinned_settings(checkpoint: Path) -> dict[str, Any] | None:
+def pinned_settings(checkpoint: Location) -> dict[str, Any] | None:
     """Return the settings that a checkpoint was made with; `None` if no job has made one there."""
-    file = checkpoint / "endmark" / "settings.json"
-    return json.loads(file.read_text()) if file.exists() else None
+    found: dict[str, Any] | None = json.loads(text_if_any(checkpoint, _SETTINGS) or "null")
+    return found
 
 
-def first_offsets(checkpoint: Path) -> dict[str, dict[str, dict[int, int]]]:
+def first_offsets(checkpoint: Location) -> dict[str, dict[str, dict[int, int]]]:
     """Return the first offsets with columns that are younger than a checkpoint.
 
     They are by stream, column and partition. A partition that is not named is read with the column from its
     start on, and so are columns that are not named.
     """
-    file = checkpoint / "endmark" / "first_offsets.json"
-    found = json.loads(file.read_text()) if file.exists() else {}
+    found = json.loads(text_if_any(checkpoint, _FIRST_OFFSETS) or "{}")
     return {
         stream: {
             column: {int(partition): offset for partition, offset in partitions.items()}
@@ -200,27 +206,26 @@ def first_offsets(checkpoint: Path) -> dict[str, dict[str, dict[int, int]]]:
     }
 
 
-def _keep_first_offsets(checkpoint: Path, new: Mapping[tuple[str, str], Mapping[str, int]]) -> None:
+def _keep_first_offsets(checkpoint: Location, new: Mapping[tuple[str, str], Mapping[str, int]]) -> None:
     """Store the first offsets with new columns, given by stream and column, beside those of earlier ones."""
     known: dict[str, dict[str, Any]] = {**first_offsets(checkpoint)}
     for (stream, column), partitions in new.items():
         known[stream] = {**known.get(stream, {}), column: dict(partitions)}
-    _keep(checkpoint / "endmark" / "first_offsets.json", json.dumps(known, indent=2, sort_keys=True))
+    write_text(checkpoint, _FIRST_OFFSETS, json.dumps(known, indent=2, sort_keys=True))
 
 
-def start_offsets(checkpoint: Path) -> dict[str, dict[str, int]]:
+def start_offsets(checkpoint: Location) -> dict[str, dict[str, int]]:
     """Return the offsets at which the first batch began, by topic and partition; empty before a first start.
 
     A partition of a topic that is not named came later, and was read from its offset 0 on.
     """
-    file = checkpoint / _START_OFFSETS
-    found: dict[str, dict[str, int]] = json.loads(file.read_text()) if file.exists() else {}
+    found: dict[str, dict[str, int]] = json.loads(text_if_any(checkpoint, _START_OFFSETS) or "{}")
     return found
 
 
-def keep_start_offsets(checkpoint: Path, offsets: Mapping[str, Mapping[str, int]]) -> None:
+def keep_start_offsets(checkpoint: Location, offsets: Mapping[str, Mapping[str, int]]) -> None:
     """Store the offsets at which the first batch begins. If it is repeated, Kafka may hold fewer records."""
-    _keep(checkpoint / _START_OFFSETS, json.dumps(offsets, indent=2, sort_keys=True))
+    write_text(checkpoint, _START_OFFSETS, json.dumps(offsets, indent=2, sort_keys=True))
 
 
 def changed(pinned: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:

@@ -19,7 +19,6 @@ from endmark.storage import delta_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from endmark.storage import Location
 
@@ -68,7 +67,7 @@ class _Change:
 
 
 def column_changes(
-    pinned: Mapping[str, Any], settings: Mapping[str, Any], checkpoint: Path, warehouse: Location
+    pinned: Mapping[str, Any], settings: Mapping[str, Any], checkpoint: Location, warehouse: Location
 ) -> ColumnChanges:
     """Find the columns that are optional or there in the present file alone.
 
@@ -115,7 +114,7 @@ def _refusal(
     change: _Change,
     declared: Mapping[str, Any],
     steps: Mapping[str, Any],
-    checkpoint: Path,
+    checkpoint: Location,
     warehouse: Location,
 ) -> str | None:
     if not change.kind.endswith("?"):

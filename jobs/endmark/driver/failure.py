@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from endmark.driver.planned_batches import unfinished_batch
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from endmark.kafka.cluster import ClusterOrAddress
+    from endmark.storage import Location
 
 
-def failure_of(failure: str, pipeline: str, spark_checkpoint: Path, bootstrap: ClusterOrAddress) -> str:
+def failure_of(failure: str, pipeline: str, spark_checkpoint: Location, bootstrap: ClusterOrAddress) -> str:
     """Return one line for the console and the run's error: pipeline, batch, offsets and cause.
 
     Args:

@@ -102,7 +102,7 @@ class Migration:
         relations: the relations that rows are looked up in again.
     """
 
-    checkpoint: Path
+    checkpoint: Location
     warehouse: Location
     aside: str
     batches: int
@@ -150,23 +150,22 @@ class Migration:
         goes on where it ended.
         """
         # Directories beside them could be on another file system, since each of them may be a volume.
-        old = self.checkpoint / self.aside
-        if isinstance(self.warehouse, Path):
-            (self.warehouse / self.aside).mkdir(parents=True, exist_ok=True)
+        for directory in (self.warehouse, self.checkpoint):
+            if isinstance(directory, Path):
+                (directory / self.aside).mkdir(parents=True, exist_ok=True)
         for table in self.tables:
             move(self.warehouse, table.name, f"{self.aside}/{table.name}")
-        old.mkdir(exist_ok=True)
         # The app id goes last: without it a job would begin new tables at Spark's old offsets.
         for name in ("spark", "endmark"):
-            if (self.checkpoint / name).exists():
-                (self.checkpoint / name).rename(old / name)
+            if _is_there(self.checkpoint / name):
+                move(self.checkpoint, name, f"{self.aside}/{name}", last=("app_id",))
 
 
 def _indented(lines: Sequence[object]) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
-def made_with(checkpoint: Path) -> dict[str, Any]:
+def made_with(checkpoint: Location) -> dict[str, Any]:
     """Return the settings that a checkpoint was made with.
 
     Raises:
@@ -198,7 +197,7 @@ def held(pipeline: Pipeline, bootstrap: ClusterOrAddress) -> dict[str, list[Rang
 
 def plan(
     pipeline: Pipeline,
-    checkpoint: Path,
+    checkpoint: Location,
     app_id: str,
     warehouse: Location,
     ranges: Mapping[str, Sequence[Range]],
@@ -264,7 +263,7 @@ def _replay(topic: str, ranges: Sequence[Range], began: Mapping[str, Mapping[str
     return TopicReplay(topic, sum(each.end - each.first for each in ranges), tuple(gaps))
 
 
-def _old_tables(pipeline: Pipeline, checkpoint: Path, warehouse: Location, aside: str) -> list[OldTable]:
+def _old_tables(pipeline: Pipeline, checkpoint: Location, warehouse: Location, aside: str) -> list[OldTable]:
     """Return the tables in their places. Others were removed, or moved by a migration that crashed."""
     stays, found = set(pipeline.directories.values()), []
     tables = checkpoints.known_tables(checkpoint)

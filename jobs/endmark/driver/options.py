@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from endmark.kafka.cluster import ClusterOrAddress
     from endmark.storage import Location
 
@@ -30,7 +28,7 @@ class JobOptions:
 
     bootstrap: ClusterOrAddress
     warehouse: Location
-    checkpoint: Path
+    checkpoint: Location
     ops_url: str
     master: str = "local[2]"
     buckets: int = 2

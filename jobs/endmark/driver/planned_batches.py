@@ -9,19 +9,21 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from endmark.storage import entries, text_if_any
+
 if TYPE_CHECKING:
-    from pathlib import Path
+    from endmark.storage import Location
 
 _PARTITIONS_NAMED = 8
 
 
-def unfinished_batch(spark_checkpoint: Path) -> str | None:
+def unfinished_batch(spark_checkpoint: Location) -> str | None:
     """Describe the batch that is planned but not committed, with its offsets; `None` if there is none."""
-    planned = _newest(spark_checkpoint / "offsets")
-    if planned is None or planned == _newest(spark_checkpoint / "commits"):
+    planned = newest(spark_checkpoint / "offsets")
+    if planned is None or planned == newest(spark_checkpoint / "commits"):
         return None
-    ends = _offsets(spark_checkpoint / "offsets" / str(planned))
-    starts = _offsets(spark_checkpoint / "offsets" / str(planned - 1)) if planned else {}
+    ends = _offsets(spark_checkpoint, planned)
+    starts = _offsets(spark_checkpoint, planned - 1) if planned else {}
     read = [
         f"{topic}/{partition} offsets {start} to {end - 1}"
         for topic, partitions in sorted(ends.items())
@@ -33,22 +35,20 @@ def unfinished_batch(spark_checkpoint: Path) -> str | None:
     return f"batch {planned}" + (f" ({', '.join(read)})" if read else "")
 
 
-def planned_ends(spark_checkpoint: Path) -> dict[str, dict[str, int]]:
+def planned_ends(spark_checkpoint: Location) -> dict[str, dict[str, int]]:
     """Return the first offset that no batch was planned for, by topic and partition; empty before a batch."""
-    planned = _newest(spark_checkpoint / "offsets")
-    return {} if planned is None else _offsets(spark_checkpoint / "offsets" / str(planned))
+    planned = newest(spark_checkpoint / "offsets")
+    return {} if planned is None else _offsets(spark_checkpoint, planned)
 
 
-def _newest(log: Path) -> int | None:
+def newest(log: Location) -> int | None:
     """Return the greatest number among the names of files in one of Spark's logs; `None` without files."""
-    numbers = [int(file.name) for file in log.glob("*") if file.name.isdecimal()]
-    return max(numbers, default=None)
+    return max((int(name) for name in entries(log) if name.isdecimal()), default=None)
 
 
-def _offsets(file: Path) -> dict[str, dict[str, int]]:
+def _offsets(spark_checkpoint: Location, batch: int) -> dict[str, dict[str, int]]:
     """Return end offsets by topic and partition. The file has two lines of metadata, then one a source."""
     found: dict[str, dict[str, int]] = {}
-    if file.exists():
-        for line in file.read_text().splitlines()[2:]:
-            found |= json.loads(line)
+    for line in (text_if_any(spark_checkpoint, f"offsets/{batch}") or "").splitlines()[2:]:
+        found |= json.loads(line)
     return found

@@ -45,6 +45,17 @@ def spark_jars(say: Say) -> list[Path]:
     return pinned_jars(_PINS, "spark", "Spark's Kafka and Delta jars", say)
 
 
+def s3_jars(say: Say) -> list[Path]:
+    """Return the paths of the jars that a job with its checkpoint in S3 needs beside, sorted by name.
+
+    `say` is called with lines of progress while jars are fetched.
+
+    Raises:
+        MissingPartError: there is no Java or pyspark, or a jar cannot be fetched, or is not the pinned one.
+    """
+    return pinned_jars(_PINS, "s3", "the jars of S3", say)
+
+
 def broker_jars(say: Say) -> list[Path]:
     """Return the paths of the jars of a Kafka broker, sorted by name.
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from contextlib import closing, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 
-from endmark.control.database import OpsDatabase
+from endmark.control.database import LOST_SECONDS, OpsDatabase, TakenError
 from endmark.control.description import describe
 from endmark.control.knobs import stale, steps_of, unreadable
 from endmark.control.pulse import Pulse
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from endmark.pipeline import Lookup, Pipeline
     from endmark.relation.contract import PageDirectory
 
+_TRY_AGAIN_SECONDS = 5.0
 _LEAKS_SOCKETS = "4.2.0"  # two more open sockets after each batch of two buckets, in one job
 
 
@@ -89,7 +92,7 @@ def run_job(
         checkpoint.stop_others(options.checkpoint, by_name, batch)
         with closing(OpsDatabase(options.ops_url)) as ops:
             run = JobRun(app_id, str(uuid.uuid4()), tables, published, ops, partitions, say)
-            ops.start_run(run.run_id, pipeline.name, app_id, str(options.checkpoint.resolve()))
+            _start_run(ops, run, pipeline.name, options, stop)
             try:
                 with SignsOfLife(ops, run.run_id) as signs:
                     ops.describe(pipeline.name, describe(pipeline).model_dump())
@@ -103,6 +106,26 @@ def run_job(
                     ops.set_run_state(run.run_id, "failed", str(error))
                 raise
             ops.set_run_state(run.run_id, "stopped")
+
+
+def _start_run(ops: OpsDatabase, run: JobRun, pipeline: str, options: JobOptions, stop: StopRequest) -> None:
+    """Store the run in the ops database, as soon as no other job lives that it excludes.
+
+    Without a lock of the checkpoint, a job that was killed counts as alive for half a minute.
+    """
+    at = options.checkpoint.resolve()
+    locked, until = isinstance(at, Path), time.monotonic() + LOST_SECONDS
+    while True:
+        try:
+            ops.start_run(run.run_id, pipeline, run.app_id, str(at), locked=locked)
+        except TakenError as error:
+            if locked or time.monotonic() > until:
+                raise
+            run.say(f"waits up to {until - time.monotonic():.0f} s: {error}")
+            stop.event.wait(_TRY_AGAIN_SECONDS)
+            stop.check()
+        else:
+            return
 
 
 def _keep_start_offsets(options: JobOptions, topics: list[str]) -> None:

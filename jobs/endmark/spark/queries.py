@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JNetworkError
@@ -20,7 +21,6 @@ from endmark.spark.kafka_source import KafkaSource
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from endmark.pipeline import Pipeline
     from endmark.relation.contract import PageDirectory
     from endmark.spark.sink import Sink
+    from endmark.storage import Location
 
 _POLL_SECONDS = 0.2
 _STALLED_SECONDS = 10.0
@@ -126,7 +127,9 @@ class Queries:
             files=self.sink.files,
         )
         writer = frame.writeStream.queryName(self.pipeline.name).foreachBatch(self.sink)
-        return writer.option("checkpointLocation", str(self._checkpoint)).trigger(**self.pace.trigger).start()
+        at = self._checkpoint
+        place = str(at) if isinstance(at, Path) else at.for_hadoop
+        return writer.option("checkpointLocation", place).trigger(**self.pace.trigger).start()
 
     def run(self, query: StreamingQuery, pulse: Pulse, stop: threading.Event) -> None:
         """Watch a query, and the queries that follow it, until the last one ends or `stop` is set.
@@ -199,7 +202,7 @@ class Queries:
         return any(is_so and error.__name__ in failure for error, is_so in refusals.items())
 
     @property
-    def _checkpoint(self) -> Path:
+    def _checkpoint(self) -> Location:
         return self.options.checkpoint.resolve() / "spark"
 
     def _with_batch(self, failure: str) -> str:

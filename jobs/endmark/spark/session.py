@@ -7,7 +7,8 @@ import sys
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import JavaObject
 from pyspark import SparkConf, SparkContext
@@ -17,6 +18,9 @@ from pyspark.sql import SparkSession
 from endmark.embedded.ports import LOOPBACK
 from endmark.private import UMASK, private_directory
 from endmark.spark.class_archive import archive_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 _STATE = "spark.sql.streaming.stateStore"
 _JAVA = "spark.driver.defaultJavaOptions"
@@ -128,6 +132,8 @@ def start_session(
     shuffle_partitions: int,
     driver_memory: str,
     delta: bool = True,
+    store: Mapping[str, str] = MappingProxyType({}),
+    store_jars: Sequence[Path] = (),
 ) -> SparkSession:
     """Start a Spark session.
 
@@ -141,13 +147,15 @@ def start_session(
         shuffle_partitions: the number of partitions of a shuffle.
         driver_memory: the driver's heap, as Spark writes it.
         delta: whether Spark reads or writes Delta tables. Each plan then passes Delta's rules, too.
+        store: the settings for an object store that has the checkpoint.
+        store_jars: the jars for that store.
     """
     builder = SparkSession.builder.appName(name)
-    settings = SETTINGS | {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
+    settings = SETTINGS | dict(store) | {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
     if delta:
         settings |= DELTA
     if not submitted():
-        settings |= _own(jars, master, driver_memory)
+        settings |= _own(jars, store_jars, master, driver_memory)
     elif _submitted_to().startswith("local"):
         settings |= _locked()
     for key, value in settings.items():
@@ -158,13 +166,14 @@ def start_session(
     return session
 
 
-def _own(jars: list[Path], master: str, driver_memory: str) -> dict[str, str]:
+def _own(jars: list[Path], store_jars: Sequence[Path], master: str, driver_memory: str) -> dict[str, str]:
     """Return the settings of a session that spark-submit has not started."""
+    every = [*jars, *store_jars]  # in this order, since an archive of classes fits its first jars
     # Workers must run this interpreter, since others lack the packages of its environment.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {"spark.master": master, "spark.driver.memory": driver_memory}
     if not master.startswith("local"):
-        return settings | {"spark.jars": ",".join(map(str, jars))}
+        return settings | {"spark.jars": ",".join(map(str, every))}
     if os.access(_WORKERS, os.X_OK):
         os.environ["ENDMARK_WORKER_PYTHON"] = sys.executable
         os.environ["ENDMARK_WORKER_PATH"] = os.environ.get("PYTHONPATH", "")
@@ -176,7 +185,7 @@ def _own(jars: list[Path], master: str, driver_memory: str) -> dict[str, str]:
         # times a batch. This subclass does the same by Java's own calls, and keeps the checksums.
         "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
         # With `spark.jars`, the driver would copy jars that it can read where they are.
-        "spark.driver.extraClassPath": ":".join(map(str, jars)),
+        "spark.driver.extraClassPath": ":".join(map(str, every)),
         **_locked(),
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
@@ -13,7 +14,7 @@ from endmark.spark.session import start_session
 from endmark.spark.warm_up import warm_up
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -21,7 +22,14 @@ if TYPE_CHECKING:
 
 @contextmanager
 def session_starting(
-    name: str, jars: list[Path], *, master: str, buckets: int, driver_memory: str
+    name: str,
+    jars: list[Path],
+    *,
+    master: str,
+    buckets: int,
+    driver_memory: str,
+    store: Mapping[str, str] = MappingProxyType({}),
+    store_jars: Sequence[Path] = (),
 ) -> Iterator[Callable[[], SparkSession]]:
     """Start and warm up a session while the body of a `with` runs; yield a function that waits for it.
 
@@ -35,6 +43,8 @@ def session_starting(
         master: the Spark master.
         buckets: the number of partitions of a shuffle, and of the tasks that warm up.
         driver_memory: the driver's heap, as Spark writes it.
+        store: the settings for an object store that has the checkpoint.
+        store_jars: the jars for that store.
     """
 
     def start() -> SparkSession:
@@ -45,6 +55,8 @@ def session_starting(
             shuffle_partitions=buckets,
             driver_memory=driver_memory,
             delta=False,
+            store=store,
+            store_jars=store_jars,
         )
 
     # The thread is no daemon, so a program that ends meanwhile removes the files of Java's launch.

@@ -119,6 +119,8 @@ class Sink:
                 require_counted(topic, map(int, ends), self._partitions.get(topic, 0))
             samples[sample("compute_seconds")] = perf_counter() - started
             files = self._files(output[channels.FILES], patterns)
+            # A batch that was planned before a later run began has the same offsets in both runs.
+            self._ops.require_last(self._run_id)
             samples |= self._commit(files, batch_id)
             samples |= latency_samples((report.get("times", {}) for report in reports), time.time())
             if self._topics:

@@ -135,7 +135,7 @@ def targets(pipeline: Pipeline, warehouse: Location) -> list[Target]:
 def prepare(
     tables: Mapping[str, Table],
     app_id: str,
-    checkpoint: Path,
+    checkpoint: Location,
     batch: int = 0,
     added: Collection[str] = (),
 ) -> None:
@@ -202,7 +202,7 @@ def _created(table: Table, description: str) -> DeltaTable:
 
 
 def _require_own(
-    path: Location, delta: DeltaTable | None, owner: str, known: KnownTable | None, checkpoint: Path
+    path: Location, delta: DeltaTable | None, owner: str, known: KnownTable | None, checkpoint: Location
 ) -> None:
     found = None if delta is None else str(delta.metadata().id)
     if known is not None and found != known.id:

@@ -17,7 +17,7 @@ import pytest
 import sqlalchemy as sa
 
 from endmark.control import database, forecasts
-from endmark.control.database import LOST_SECONDS, OpsDatabase, offsets_read
+from endmark.control.database import LOST_SECONDS, OpsDatabase, TakenError, offsets_read
 from endmark.control.tables import META, runs
 from endmark.errors import ConfigError, MissingPartError
 from endmark.stored_text import storable
@@ -166,6 +166,26 @@ def grow_old(ops: OpsDatabase, run_id: str, seconds: float) -> None:
     with ops.engine.begin() as connection:
         mine = runs.update().where(runs.c.run_id == run_id)
         connection.execute(mine.values(alive_at=runs.c.alive_at - seconds))
+
+
+def test_without_a_lock_a_checkpoint_has_one_job(ops: OpsDatabase) -> None:
+    """In an object store, a job that was killed keeps its checkpoint as long as it could be alive."""
+    url = "s3://shop/checkpoint"
+    ops.start_run("first", "auction", "app-1", url, locked=False)
+    with pytest.raises(TakenError, match="another job named auction runs already"):
+        ops.start_run("second", "auction", "app-1", url, locked=False)
+    with pytest.raises(TakenError, match="another job named auction runs already"):
+        ops.require_stopped("auction")
+
+    grow_old(ops, "first", LOST_SECONDS + 5)
+    ops.require_stopped("auction")
+    ops.require_last("first")
+    ops.start_run("second", "auction", "app-1", url, locked=False)
+    with pytest.raises(TakenError, match="has gone on from this checkpoint"):
+        ops.require_last("first")
+    ops.require_last("second")
+    ops.set_run_state("second", "stopped")
+    ops.require_stopped("auction")
 
 
 def test_a_name_is_taken_while_its_job_lives(ops: OpsDatabase) -> None:

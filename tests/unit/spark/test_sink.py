@@ -9,7 +9,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from endmark.control.database import OpsDatabase
+from endmark.control.database import OpsDatabase, TakenError
 from endmark.driver.pace import Pace
 from endmark.driver.quarantine import Quarantine
 from endmark.engine import channels
@@ -56,6 +56,20 @@ def test_a_new_checkpoint_knows_nothing_of_other_topics(
     """A pipeline that is reset may read others; those of before are no news of partitions."""
     ops.record_batch("auction", 7, "before", {}, {"offers": {"0": 9}, "bids": {"1": 9}})
     assert run(ops, monkeypatch, 0, {"bids": {"0": 3}}) == {"bids": {"0": 3}}
+
+
+def test_a_job_whose_place_is_taken_commits_nothing(
+    ops: OpsDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later run on the checkpoint of its own has begun while it was paused."""
+    ops.start_run("run", "auction", "app", "s3://shop/checkpoint", locked=False)
+    assert run(ops, monkeypatch, 0, {"bids": {"0": 3}}) == {"bids": {"0": 3}}
+    ops.set_run_state("run", "stopped")
+    ops.start_run("later", "auction", "app", "s3://shop/checkpoint", locked=False)
+
+    with pytest.raises(TakenError, match="this one writes nothing more"):
+        run(ops, monkeypatch, 1, {"bids": {"0": 7}})
+    assert ops.offsets_before("auction", 2) == {"bids": {"0": 3}}
 
 
 def test_a_partition_that_was_not_counted_stops_its_batch(
