@@ -91,6 +91,10 @@ package: $(READY) ## Write the parts for spark-submit (docs/cluster.md) to var/p
 test-cluster: package ## Run the package on a Spark cluster of processes and kill each part; writes docs/cluster.md
 	PYTHONPATH=tests $(BIN)/python -m cluster.packaged_job var/package
 
+.PHONY: test-connect
+test-connect: package test-system ## Run the package with three secured brokers, Avro, S3 and MariaDB, and kill each; writes docs/cluster.md
+	PYTHONPATH=tests $(BIN)/python -m cluster.connected_job var/package
+
 .PHONY: test-runbook
 test-runbook: $(READY) test-system ## Run every command of docs/runbook.md, in order
 	PYTHONPATH=tests $(BIN)/python -m deploy.runbook

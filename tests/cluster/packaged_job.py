@@ -30,15 +30,22 @@ from support.s3_server import S3Server
 from support.warehouse import Warehouse, wait_for
 
 # Generous, for machines of two cores that do something else beside.
-_SECONDS = 600.0
+SECONDS = 600.0
 _SMALL_BATCHES = "--set=batch.records=4000"
 
 
-def arguments(bootstrap: str, tables: Location, checkpoint: Location, ops_url: str, *more: str) -> list[str]:
+def arguments(
+    bootstrap: str,
+    tables: Location,
+    checkpoint: Location,
+    ops_url: str,
+    *more: str,
+    pipeline: Path = AUCTION,
+) -> list[str]:
     """Return the arguments of a job."""
     return [
         "run",
-        str(AUCTION),
+        str(pipeline),
         f"--bootstrap={bootstrap}",
         f"--warehouse={tables}",
         f"--checkpoint={checkpoint}",
@@ -52,7 +59,7 @@ def arguments(bootstrap: str, tables: Location, checkpoint: Location, ops_url: s
 def moves_on(warehouse: Warehouse, job: ManagedProcess) -> None:
     """The job commits a batch that began after this call."""
     before = warehouse.batches()
-    wait_for(lambda: warehouse.batches() >= before + 2, job, _SECONDS)
+    wait_for(lambda: warehouse.batches() >= before + 2, job, SECONDS)
 
 
 def records_read(warehouse: Warehouse) -> float:
@@ -68,7 +75,7 @@ def test_every_part_killed(cluster: Cluster, store: S3Server, warehouse: Warehou
     place = warehouse.broker.bootstrap, warehouse.tables, warehouse.checkpoint, warehouse.ops_url
     job = cluster.submit(*arguments(*place, _SMALL_BATCHES))
     with step("first batches"):
-        wait_for(lambda: warehouse.batches() > 1, job, _SECONDS)
+        wait_for(lambda: warehouse.batches() > 1, job, SECONDS)
     held = first.segments(), second.segments()
     assert min(held) > 0, f"one worker has no state: {held}"
     print(f"segments of state that each worker has seen: {held}", flush=True)
@@ -83,7 +90,7 @@ def test_every_part_killed(cluster: Cluster, store: S3Server, warehouse: Warehou
         moves_on(warehouse, job)
     with step("another worker joins"):
         third = cluster.start_worker()
-        wait_for(third.has_environment, job, _SECONDS)
+        wait_for(third.has_environment, job, SECONDS)
     # Spark leaves state where it is for as long as that executor lives and is not too busy.
     seen = (
         "The worker starts another. The one that has joined meanwhile takes the tasks and reads their state."
@@ -91,8 +98,8 @@ def test_every_part_killed(cluster: Cluster, store: S3Server, warehouse: Warehou
     with faults.survived("the executor that has all state", seen):
         second.kill_executor()
         moves_on(warehouse, job)
-        wait_for(lambda: third.segments() > 0, job, _SECONDS)
-        wait_for(lambda: second.executors() > 1, job, _SECONDS)
+        wait_for(lambda: third.segments() > 0, job, SECONDS)
+        wait_for(lambda: second.executors() > 1, job, SECONDS)
     with faults.survived("the object store", "Clients try again until it is back."):
         store.kill()
         store.start()
@@ -102,7 +109,7 @@ def test_every_part_killed(cluster: Cluster, store: S3Server, warehouse: Warehou
     feed.join()
     with faults.survived("the driver") as fault:
         job = cluster.submit(*arguments(*place, "--available-now"))
-        job.wait_done(_SECONDS)
+        job.wait_done(SECONDS)
     left = records_read(warehouse) - read
     assert left > 0, "nothing was left to read when the driver was killed"
     fault.seen = (

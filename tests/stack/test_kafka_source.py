@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -189,13 +191,14 @@ def test_lost_records_are_named(broker: Broker) -> None:
 
 
 def test_a_broker_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither a range nor the end of a topic is waited for without end. Both are read when it is back."""
+    """Neither a range nor the end of a topic is waited for without end. Who asks meanwhile is answered once
+    it is back."""
     monkeypatch.setattr(kafka_ranges, "_DEADLINE_SECONDS", 2)
     with Broker(tmp_path / "broker") as broker:
         create_topics(broker.bootstrap, {"away": 1})
         sent(broker, "away", [(0, b"1"), (0, b"2")])
         assert len(found(broker, [Range("away", 0, 0, 1)])) == 1
-        topics = TopicEnds(broker.bootstrap, ["away"])
+        topics = TopicEnds(broker.bootstrap, ["away"], patience=2)
         topics.ends()
         broker.stop()
 
@@ -205,7 +208,10 @@ def test_a_broker_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             topics.ends()
 
         monkeypatch.setattr(kafka_ranges, "_DEADLINE_SECONDS", 60)
-        broker.start()
+        with ThreadPoolExecutor(1) as thread, closing(TopicEnds(broker.bootstrap, ["away"])) as patient:
+            asked = thread.submit(patient.ends)
+            broker.start()
+            assert asked.result(60) == {"away": {"0": 2}}
         assert topics.ends() == {"away": {"0": 2}}
         assert len(found(broker, [Range("away", 0, 1, 2)])) == 1
         topics.close()

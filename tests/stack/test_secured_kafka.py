@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 import time
 from collections.abc import Iterator
@@ -15,7 +14,6 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
-from kafka.admin import ACLOperation, ResourceType
 
 from endmark.client.producer import StreamProducer
 from endmark.control.pulse import send
@@ -27,7 +25,7 @@ from endmark.punctuation.pattern import Equals
 from endmark.wire.control import Turn
 from support.identity_provider import SCOPE, IdentityProvider
 from support.ops_tokens import WRITER
-from support.secured_broker import Certificates, SecuredBroker
+from support.secured_broker import Certificates, SecuredBroker, rights_of
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -35,23 +33,6 @@ ROOT = Path(__file__).parents[2]
 PASSWORDS = {user: f'pass\\word-"of"-{user}-4711' for user in ("producer", "job", "operator")}
 TOPICS = {"orders": 2, "payments": 2, "paid": 1, "shop-control": 1}
 COLUMNS = {"order_id": "long", "amount": "decimal(18,2)", "at": "timestamp"}
-
-
-def rights_of(part: str) -> list[tuple[ACLOperation, ResourceType, str]]:
-    """Read the rights of a part from the page that lists them."""
-    page = (ROOT / "docs" / "secured-kafka.md").read_text()
-    [rows] = re.findall(r"\| part \|.*?\n\n", page, re.DOTALL)
-    places = {"streams": ("orders", "payments"), "control": ("shop-control",), "published": ("paid",)}
-    found = []
-    for line in rows.splitlines()[2:]:
-        name, *columns = [cell.strip() for cell in line.strip("|").split("|")]
-        if name != part:
-            continue
-        for topics, operations in zip(places.values(), columns, strict=True):
-            for operation in re.findall(r"[A-Z]+", operations):
-                found += [(ACLOperation[operation], ResourceType.TOPIC, topic) for topic in topics]
-    assert found, part
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +54,7 @@ def broker(
     with SecuredBroker(tmp_path_factory.mktemp("broker"), certificates, plain, provider.keys) as running:
         for part, password in PASSWORDS.items():
             running.add_user(part, password)
-            running.allow(part, rights_of(part))
+            running.allow(part, rights_of(part, ("orders", "payments"), ("shop-control",), ("paid",)))
         with closing(KafkaAdminClient(bootstrap_servers=running.bootstrap)) as admin:
             made = {
                 name: {"num_partitions": count, "replication_factor": 1} for name, count in TOPICS.items()

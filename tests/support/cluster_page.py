@@ -12,7 +12,7 @@ from endmark_papers.experiments.report import Table
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "cluster.md"
-FAULTS = ("compose_faults", "cluster_faults")
+FAULTS = ("compose_faults", "cluster_faults", "connected_faults")
 RATES = "cluster_rates"
 Report = dict[str, Any]
 

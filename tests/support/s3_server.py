@@ -26,14 +26,15 @@ class S3Server(Part):
     """A server on 127.0.0.1 that checks signatures and honours the conditions of puts.
 
     Attributes:
-        key: the only access key; its secret is made anew for each server.
+        key: the only access key.
+        secret: its secret, which is made anew for each server.
     """
 
     key = "endmark"
 
     def __init__(self, data_dir: Path, port: int | None = None) -> None:
         super().__init__(data_dir, port)
-        self._secret = secrets.token_urlsafe(24)
+        self.secret = secrets.token_urlsafe(24)
         self.objects = self._data_dir / "objects"
 
     @property
@@ -47,7 +48,7 @@ class S3Server(Part):
             "AWS_ALLOW_HTTP": "true",
             "AWS_REGION": "us-east-1",
             "AWS_ACCESS_KEY_ID": self.key,
-            "AWS_SECRET_ACCESS_KEY": self._secret,
+            "AWS_SECRET_ACCESS_KEY": self.secret,
         }
 
     def make_bucket(self, name: str) -> str:
@@ -63,7 +64,7 @@ class S3Server(Part):
             "s3proxy.endpoint": self.endpoint,
             "s3proxy.authorization": "aws-v2-or-v4",
             "s3proxy.identity": self.key,
-            "s3proxy.credential": self._secret,
+            "s3proxy.credential": self.secret,
             "jclouds.provider": "filesystem-nio2",
             "jclouds.filesystem.basedir": self.objects,
         }

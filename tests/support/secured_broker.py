@@ -24,6 +24,7 @@ from kafka.admin import (
 from endmark.embedded.broker import Broker
 from endmark.embedded.ports import LOOPBACK, free_port
 
+_PAGE = Path(__file__).parents[2] / "docs" / "secured-kafka.md"
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 # The listener without a login is for the broker itself and for the test, which may do everything there.
@@ -51,6 +52,26 @@ listener.name.sasl_ssl.oauthbearer.sasl.jaas.config={bearer}LoginModule required
 listener.name.sasl_ssl.oauthbearer.sasl.server.callback.handler.class={bearer}ValidatorCallbackHandler
 listener.name.sasl_ssl.oauthbearer.sasl.oauthbearer.jwks.endpoint.url={keys}"""
 _BELIEVED = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls="
+
+
+def rights_of(part: str, *topics: Iterable[str]) -> list[tuple[ACLOperation, ResourceType, str]]:
+    """Read the rights of a part from the page that lists them.
+
+    Args:
+        part: the name of the part there.
+        topics: the topics of streams, the control topics, and the published topics.
+    """
+    [rows] = re.findall(r"\| part \|.*?\n\n", _PAGE.read_text(), re.DOTALL)
+    found = []
+    for line in rows.splitlines()[2:]:
+        name, *columns = [cell.strip() for cell in line.strip("|").split("|")]
+        if name != part:
+            continue
+        for named, operations in zip(topics, columns, strict=False):
+            for operation in re.findall(r"[A-Z]+", operations):
+                found += [(ACLOperation[operation], ResourceType.TOPIC, topic) for topic in named]
+    assert found, part
+    return found
 
 
 @dataclass(frozen=True)

@@ -121,8 +121,12 @@ class Broker(Part):
         if (self._logs / "meta.properties").exists():
             return
         command = [*java, "kafka.tools.StorageTool", "format", "--config", str(settings)]
-        command += [f"--cluster-id={_new_cluster_id()}"]
+        command += [f"--cluster-id={self._cluster_id}"]
         ManagedProcess("formatting the broker's storage", command, self._log).wait_done(_FORMAT_SECONDS)
+
+    @property
+    def _cluster_id(self) -> str:
+        return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
     def _answers(self) -> bool:
         # The client logs each refused connection as an error, so it is used only once the port is open.
@@ -138,7 +142,3 @@ class Broker(Part):
             return False
         finally:
             admin.close()
-
-
-def _new_cluster_id() -> str:
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

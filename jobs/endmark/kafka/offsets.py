@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import time
 from typing import TYPE_CHECKING, Any
 
 from kafka import KafkaAdminClient, TopicPartition
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 Offsets = dict[str, dict[str, int]]
 """Offsets by topic and partition, as Spark keeps them in a checkpoint: JSON has texts as names."""
 
+_TRY_AGAIN_SECONDS = 0.5
 _CLIENT = {"bootstrap_timeout_ms": 5000, "request_timeout_ms": 10_000}
 
 
@@ -35,11 +37,13 @@ class TopicEnds:
     Args:
         kafka: the cluster, or the addresses of its brokers.
         topics: the topics.
+        patience: the seconds for which it asks again while brokers do not answer, or elect leaders.
     """
 
-    def __init__(self, kafka: ClusterOrAddress, topics: Sequence[str]) -> None:
+    def __init__(self, kafka: ClusterOrAddress, topics: Sequence[str], patience: float = 30.0) -> None:
         self._kafka = kafka
         self._topics = list(topics)
+        self._patience = patience
         self._client: Any = None
 
     def first(self) -> Offsets:
@@ -67,15 +71,19 @@ class TopicEnds:
             self._client = None
 
     def _ask(self, spec: Any) -> Offsets:
-        try:
-            with refusals_named(self._kafka):
-                return self._answer(spec)
-        except KafkaError as error:
-            self.close()
-            raise UnknownOffsetsError(
-                f"Kafka at {self._kafka}: {type(error).__name__}: {error}; when it is back, run the job "
-                "again from its checkpoint"
-            ) from error
+        until = time.monotonic() + self._patience
+        while True:
+            try:
+                with refusals_named(self._kafka):
+                    return self._answer(spec)
+            except KafkaError as error:
+                self.close()  # the next client asks the other brokers, too
+                if time.monotonic() >= until:
+                    raise UnknownOffsetsError(
+                        f"Kafka at {self._kafka}: {type(error).__name__}: {error}; when it is back, run the "
+                        "job again from its checkpoint"
+                    ) from error
+            time.sleep(_TRY_AGAIN_SECONDS)
 
     def _answer(self, spec: Any) -> Offsets:
         if self._client is None:

@@ -1,0 +1,187 @@
+"""The auction where everything asks for a login, on a Spark standalone cluster: `make test-connect`.
+
+Three brokers replicate the topics, over TLS and with rights for each part. Records are Avro with schemas in
+a registry. Tables and checkpoint are in S3, the relation is in MariaDB, and the two workers share no volume.
+The leader of a partition, a worker, the registry, the store and the driver are killed in turn while records
+come.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import secrets
+import tempfile
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from cluster.packaged_job import SECONDS, arguments, moves_on, records_read
+from cluster.standalone import Cluster
+from endmark.client import Delivery
+from endmark.embedded.mariadb import MariaDb
+from endmark.kafka.cluster import KafkaCluster, Login, Tls
+from endmark.pipelines import AUCTION
+from endmark.storage import StoreUrl
+from endmark_feed.auction_feed import FeedOptions
+from endmark_feed.message import BIDS, ITEMS
+from endmark_feed.producer import when_due
+from endmark_feed.workload import messages
+from support.avro_messages import AvroMessages
+from support.broker_cluster import BrokerCluster
+from support.faults import Faults, step
+from support.registry_server import RegistryServer
+from support.s3_server import S3Server
+from support.secured_broker import Certificates, rights_of
+from support.warehouse import Warehouse, wait_for
+
+_CONTROL = "auction-control"
+_SMALL_BATCHES = "--set=batch.records=4000"
+
+
+class Surroundings:
+    """All servers around a job, with users and rights.
+
+    Args:
+        directory: an empty directory.
+        feed: the options of the feed.
+        stack: ends the servers.
+    """
+
+    def __init__(self, directory: Path, feed: FeedOptions, stack: ExitStack) -> None:
+        certificates = Certificates(directory / "certificates").make()
+        self.passwords = {part: secrets.token_urlsafe(24) for part in ("producer", "job")}
+        self.brokers = stack.enter_context(BrokerCluster(directory, certificates))
+        self.registry = stack.enter_context(RegistryServer(directory / "registry"))
+        self.store = stack.enter_context(S3Server(directory / "s3"))
+        database = stack.enter_context(MariaDb(directory / "mariadb"))
+        self.brokers.make_topics({ITEMS: feed.partitions.items, BIDS: feed.partitions.bids, _CONTROL: 1})
+        for part, password in self.passwords.items():
+            self.brokers.add_user(part, password, rights_of(part, (ITEMS, BIDS), (_CONTROL,), ()))
+        tls = Tls(certificates.path("ca.pem"))
+        login = Login("SCRAM-SHA-512", "producer", self.passwords["producer"])
+        self.producer = KafkaCluster(self.brokers.with_login, tls, login)
+        os.environ |= self.store.environment() | {
+            "KAFKA_PASSWORD": self.passwords["job"],
+            "ENDMARK_RELATION_URL": database.url,
+        }
+        bucket = StoreUrl(self.store.make_bucket("shop"))
+        self.warehouse = Warehouse(
+            directory,
+            self.brokers.nodes[0],
+            database.url,
+            feed,
+            self._pipeline(directory / "auction.yaml", certificates),
+            tables=bucket / "tables",
+            checkpoint=bucket / "checkpoint",
+        )
+        self.registered = AvroMessages(self.registry)
+
+    def _pipeline(self, file: Path, certificates: Certificates) -> Path:
+        """Write the shipped pipeline with a login, a registry and streams of Avro."""
+        kafka = {
+            "bootstrap": self.brokers.with_login,
+            "tls": {"ca": str(certificates.path("ca.pem"))},
+            "sasl": {"mechanism": "SCRAM-SHA-512", "user": "job", "password": "${KAFKA_PASSWORD}"},
+        }
+        registry = {"url": self.registry.url, "retry": "10s"}
+        sections = f"kafka: {json.dumps(kafka)}\nregistry: {json.dumps(registry)}\n"
+        streams = re.sub(
+            r"^    topic: .*$", r"\g<0>\n    format: avro", AUCTION.read_text(), flags=re.MULTILINE
+        )
+        file.write_text(sections + streams)
+        return file
+
+    def feed(self) -> None:
+        """Publish the whole workload in real time, in Avro."""
+        started = time.monotonic()
+        with Delivery(self.producer) as delivery:
+            for chunk in when_due(messages(self.warehouse.feed_options), lambda: time.monotonic() - started):
+                for message in chunk:
+                    value = self.registered.encoded(message)
+                    delivery.send(message.topic, message.partition, message.key, value)
+
+
+def test_every_part_killed(cluster: Cluster, around: Surroundings, faults: Faults) -> None:
+    warehouse = around.warehouse
+    feed = threading.Thread(target=around.feed, daemon=True)
+    feed.start()
+    first, _ = cluster.start_worker(), cluster.start_worker()
+    place = around.brokers.with_login, warehouse.tables, warehouse.checkpoint, warehouse.ops_url
+    job = cluster.submit(*arguments(*place, _SMALL_BATCHES, pipeline=warehouse.pipeline))
+    with step("first batches"):
+        wait_for(lambda: warehouse.batches() > 1, job, SECONDS)
+
+    leader = around.brokers.leader(BIDS, 0)
+    seen = "Another broker leads its partitions. Feed and job go on there."
+    with faults.survived("the broker that leads a partition", seen):
+        leader.kill()
+        moves_on(warehouse, job)
+    leader.start()
+    seen = "Spark repeats its tasks on the other executor, which reads their state from the store."
+    with faults.survived("one of two workers, with its executor", seen):
+        first.kill()
+        moves_on(warehouse, job)
+    cluster.start_worker()
+    seen = "Executors go on with the schemas that they know."
+    with faults.survived("the registry", seen):
+        around.registry.kill()
+        moves_on(warehouse, job)
+    around.registry.start()
+    around.registered = AvroMessages(around.registry)
+    with faults.survived("the object store", "Clients try again until it is back."):
+        around.store.kill()
+        around.store.start()
+        moves_on(warehouse, job)
+    job.kill()
+    read = records_read(warehouse)
+    feed.join()
+    with faults.survived("the driver") as fault:
+        job = cluster.submit(*arguments(*place, "--available-now", pipeline=warehouse.pipeline))
+        job.wait_done(SECONDS)
+    left = records_read(warehouse) - read
+    assert left > 0, "nothing was left to read when the driver was killed"
+    fault.seen = (
+        "Another waits until that one counts as dead, goes on from the checkpoint, and reads the "
+        f"{left:,.0f} records that are left."
+    )
+
+    report = warehouse.verify()
+    assert report.ok, report.to_json()
+    rows = sum(table.actual for table in report.tables)
+    assert rows > 10_000
+    print(f"{rows} rows as recomputed", flush=True)
+    require_no_secrets(warehouse.directory, [*around.passwords.values(), around.store.secret])
+    faults.keep()
+
+
+def require_no_secrets(directory: Path, passwords: list[str]) -> None:
+    """No file of the job, of Spark or of the store has a password. The servers' own settings do not count."""
+    own = ("broker-", "certificates", "s3/s3proxy.conf")
+    for file in directory.rglob("*"):
+        name = str(file.relative_to(directory))
+        if not file.is_file() or name.startswith(own):
+            continue
+        text = file.read_bytes()
+        assert not any(password.encode() in text for password in passwords), file
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("package", type=Path, help="what infra/package.sh has made")
+    package: Path = parser.parse_args().package
+    feed = FeedOptions(seed=4, minutes=2.5, rate=800, sellers=5_000, bad_rate=0.002)
+    with tempfile.TemporaryDirectory(prefix="endmark-connect-") as scratch, ExitStack() as stack:
+        directory = Path(scratch)
+        around = Surroundings(directory, feed, stack)
+        faults = Faults("connected_faults")
+        cluster = stack.enter_context(Cluster(directory, package.resolve()))
+        test_every_part_killed(cluster, around, faults)
+    print("the cluster is as it should be")
+
+
+if __name__ == "__main__":
+    main()
