@@ -173,7 +173,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("package", type=Path, help="what infra/package.sh has made")
     package: Path = parser.parse_args().package
-    feed = FeedOptions(seed=4, minutes=2.5, rate=800, sellers=5_000, bad_rate=0.002)
+    feed = FeedOptions(seed=4, minutes=4.0, rate=500, sellers=5_000, bad_rate=0.002)
     with tempfile.TemporaryDirectory(prefix="endmark-connect-") as scratch, ExitStack() as stack:
         directory = Path(scratch)
         around = Surroundings(directory, feed, stack)

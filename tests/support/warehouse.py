@@ -95,7 +95,7 @@ class Warehouse:
         return 0 if batch is None else batch.batch_id + 1
 
     def verify(self) -> VerifyReport:
-        spec = load(self.pipeline, {"ENDMARK_RELATION_URL": self.relation_url})
+        spec = load(self.pipeline, os.environ | {"ENDMARK_RELATION_URL": self.relation_url})
         return verify(spec, self.broker.bootstrap, self.tables)
 
 

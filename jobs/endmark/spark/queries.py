@@ -17,6 +17,7 @@ from endmark.engine.streams import record_needs
 from endmark.errors import EndmarkError
 from endmark.spark import plan, query_log
 from endmark.spark.kafka_source import KafkaSource
+from endmark.spark.s3 import FILE_MANAGER
 
 if TYPE_CHECKING:
     import threading
@@ -128,7 +129,11 @@ class Queries:
         )
         writer = frame.writeStream.queryName(self.pipeline.name).foreachBatch(self.sink)
         at = self._checkpoint
-        place = str(at) if isinstance(at, Path) else at.for_hadoop
+        if isinstance(at, Path):
+            place = str(at)
+        else:
+            place = at.for_hadoop
+            self.spark.conf.set(*FILE_MANAGER)
         return writer.option("checkpointLocation", place).trigger(**self.pace.trigger).start()
 
     def run(self, query: StreamingQuery, pulse: Pulse, stop: threading.Event) -> None:
