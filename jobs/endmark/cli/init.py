@@ -140,7 +140,7 @@ def _unread(spec: Pipeline, name: str, sample: Sample) -> _Unread | None:
     import pyarrow as pa
 
     stream, key = spec.streams[name], spec.stage_of(name).key
-    values = [record.value for record in sample.records]
+    values = [record.value for record in sample.records if record.value is not None]
     parser = FORMATS[stream.format].parser(stream, name, key, (), None)
     found = parser.parse(pa.array(values, pa.binary())).rejections
     return _Unread(name, len(found), found[0]) if found else None

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, cast
 
 from endmark.domain import DECIMAL_DIGITS, Domain, PunctuationError
-from endmark.pipeline.sources import COORDINATES
+from endmark.draft.members import can_name
 from endmark.punctuation.scalars import TEXTS, from_scalar
 from endmark.types import ColumnType, Spelling
 from endmark.wire.spelling import pattern
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from endmark.draft.reading import Row, Spelled
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 _DECIMAL = re.compile(r'"?-?(0|[1-9][0-9]*)(?:\.([0-9]+))?"?')
 _USUAL_DIGITS = 18
 _LONG_DIGITS = 20  # with a sign; Python reads no number of any length
@@ -67,13 +66,13 @@ def infer(rows: Sequence[Row]) -> Inferred:
 
 def _unfit(name: str, values: Sequence[Spelled], kind: ColumnType | None) -> str | None:
     """Return the reason why a member cannot be a column; `None` if it can."""
-    if not _NAME.fullmatch(name) or name in COORDINATES:
+    if not can_name(name):
         return "no name that a column can have"
     if not values:
         return "always null"
     if kind is None:
         nested = sum(value.plain[:1] in "{[" for value in values)
-        return "nested" if nested else "values of several types"
+        return "a list or an empty object" if nested else "values of several types"
     return None
 
 

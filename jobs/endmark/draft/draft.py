@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from endmark.databases import database_url
+from endmark.draft.members import renamed
 from endmark.draft.relations import relations_at
 from endmark.draft.steps import guess_steps
-from endmark.draft.streams import draft_stream, renamed
+from endmark.draft.streams import draft_stream
 from endmark.draft.text import Draft
 from endmark.pipeline.sources import COORDINATES
 

@@ -8,15 +8,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from endmark.domain import PunctuationError
+from endmark.draft.members import leaves, names_of
 from endmark.errors import ConfigError
+from endmark.pipeline.formats import FORMATS
+from endmark.pipeline.record_parts import Origin, RecordPart
 from endmark.punctuation.flat_xml import read_flat
 from endmark.punctuation.json_shape import MEMBER
 from endmark.wire.rejection import read_object
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
+    from endmark.draft.members import Path
     from endmark.draft.samples import Record, Sample
+
+Found = list[tuple["Record", dict["Path", "Spelled | None"]]]
+"""The rows of a sample with their values by path."""
 
 _BLANKS = " \t\r\n"
 
@@ -36,7 +43,7 @@ class Spelled:
 
 @dataclass(frozen=True)
 class Row:
-    """A row and its record; a null is `None`."""
+    """A row and its record: the values by the names of columns. A null is `None`."""
 
     record: Record
     values: Mapping[str, Spelled | None]
@@ -62,6 +69,7 @@ class Reading:
     Args:
         format: the wire format of most records.
         rows: the rows.
+        taken_from: the part of the record of each column that is no member of its own name.
         promises: the punctuations; for Debezium, the deletions.
         primary: the primary key of the table that Debezium captures; empty if no record tells it.
         updates: the number of updates that Debezium captured.
@@ -70,6 +78,7 @@ class Reading:
 
     format: str
     rows: list[Row] = field(default_factory=list)
+    taken_from: dict[str, str] = field(default_factory=dict)
     promises: list[Promise] = field(default_factory=list)
     primary: tuple[str, ...] = ()
     updates: int = 0
@@ -92,14 +101,23 @@ def read(sample: Sample) -> Reading:
         )
     found = Reading(kinds.most_common(1)[0][0])
     take = {"json": _take_json, "xml": _take_xml, "debezium": _take_envelope}[found.format]
+    rows: Found = []
     for record in valued:
-        if not take(found, record, record.value or b""):
+        if not take(found, rows, record, record.value or b""):
             found.others += 1
-    if not found.rows:
+    if not rows:
         raise ConfigError(
             f"topic {sample.topic}: none of {len(valued)} records is a row; send some rows first, or give "
             "--sample"
         )
+    names = names_of((values for _, values in rows), by_path=FORMATS[found.format].members)
+    found.taken_from = {
+        name: str(RecordPart(Origin.VALUE, path)) for path, name in names.items() if path != (name,)
+    }
+    found.rows = [
+        Row(record, {names[path]: value for path, value in values.items() if path in names})
+        for record, values in rows
+    ]
     return found
 
 
@@ -110,12 +128,12 @@ def _format(value: bytes) -> str:
     return "" if _elements(value) is None else "xml"
 
 
-def _take_json(found: Reading, record: Record, value: bytes) -> bool:
+def _take_json(found: Reading, rows: Found, record: Record, value: bytes) -> bool:
     document = read_object(value)
     if not isinstance(document, dict):
         return False
     if next(iter(document), None) != MEMBER:
-        found.rows.append(Row(record, _spelled(document)))
+        rows.append((record, dict(_spelled(document))))
         return True
     patterns = document[MEMBER]
     if not isinstance(patterns, dict) or not all(isinstance(each, dict) for each in patterns.values()):
@@ -130,7 +148,7 @@ def _has_no_low_end(pattern: Mapping[str, Any]) -> bool:
     return isinstance(bounds, dict) and "to" in bounds and "from" not in bounds
 
 
-def _take_xml(found: Reading, record: Record, value: bytes) -> bool:
+def _take_xml(found: Reading, rows: Found, record: Record, value: bytes) -> bool:
     if (read := _elements(value)) is None:
         return False
     root, texts = read
@@ -141,12 +159,14 @@ def _take_xml(found: Reading, record: Record, value: bytes) -> bool:
         )
         found.promises.append(Promise(tuple(restricted), up_to))
         return True
-    values = {name: Spelled(json.dumps(text), text) if text else None for name, text in texts.items()}
-    found.rows.append(Row(record, values))
+    values: dict[Path, Spelled | None] = {
+        (name,): Spelled(json.dumps(text), text) if text else None for name, text in texts.items()
+    }
+    rows.append((record, values))
     return True
 
 
-def _take_envelope(found: Reading, record: Record, value: bytes) -> bool:
+def _take_envelope(found: Reading, rows: Found, record: Record, value: bytes) -> bool:
     document = read_object(value)
     envelope = _envelope(document) if isinstance(document, dict) else None
     if envelope is None:
@@ -160,7 +180,7 @@ def _take_envelope(found: Reading, record: Record, value: bytes) -> bool:
         found.promises.append(Promise(found.primary, up_to=False))
         return True
     found.updates += envelope["op"] == "u"
-    found.rows.append(Row(record, _spelled(image)))
+    rows.append((record, dict(_spelled(image))))
     return True
 
 
@@ -195,9 +215,7 @@ def _elements(value: bytes) -> tuple[str, dict[str, str]] | None:
     return root, {name: text.strip(_BLANKS) for name, text in texts.items()}
 
 
-def _spelled(document: Mapping[str, Any]) -> dict[str, Spelled | None]:
-    written = {
-        name: None if value is None else json.dumps(value, ensure_ascii=False)
-        for name, value in document.items()
-    }
-    return {name: None if text is None else Spelled(text, text) for name, text in written.items()}
+def _spelled(document: Mapping[str, Any]) -> Iterator[tuple[Path, Spelled | None]]:
+    for path, value in leaves(document):
+        text = json.dumps(value, ensure_ascii=False)
+        yield path, None if value is None else Spelled(text, text)

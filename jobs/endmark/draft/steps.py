@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from endmark.draft.streams import renamed, shared_key
+from endmark.draft.members import renamed
+from endmark.draft.streams import shared_key
 from endmark.errors import ConfigError
 
 if TYPE_CHECKING:

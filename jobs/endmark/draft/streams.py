@@ -6,7 +6,6 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import count
 from typing import TYPE_CHECKING
 
 from endmark.domain import Domain
@@ -40,6 +39,7 @@ class DraftStream:
         topic: the topic.
         format: the wire format.
         columns: the types of the columns.
+        taken_from: the part of the record of each column that is no member of its own name.
         event_time: the column of event time.
         lateness: the seconds by which rows of a partition came out of order.
         is_ahead: whether rows have event times of more than an hour after Kafka's.
@@ -56,6 +56,7 @@ class DraftStream:
     topic: str
     format: str
     columns: dict[str, ColumnType]
+    taken_from: dict[str, str]
     event_time: str
     lateness: int
     is_ahead: bool
@@ -84,6 +85,7 @@ class DraftStream:
     def leave_out(self, column: str, reason: str) -> None:
         """Leave a column out of the stream."""
         del self.columns[column]
+        self.taken_from.pop(column, None)
         self.ignores = True
         self.note("extra", f"{shown(column)} is left out: {reason}")
 
@@ -114,6 +116,7 @@ def draft_stream(name: str, sample: Sample) -> DraftStream:
         sample.topic,
         reading.format,
         dict(inferred.columns),
+        {name: part for name, part in reading.taken_from.items() if name in inferred.columns},
         time,
         _rounded_up(disorder[time]),
         is_ahead=any(_is_ahead(row, time, inferred.columns[time].required) for row in reading.rows),
@@ -299,13 +302,3 @@ def _joins_on(stream: DraftStream, key: tuple[str, ...]) -> bool:
     """Return whether the punctuations of a stream restrict all of a join key, or nothing of it."""
     named = set(key) & set(stream.punctuated_on)
     return not named or named == set(key)
-
-
-def renamed(name: str, taken: set[str]) -> str:
-    """Return a name for a part of the pipeline file that no other part has, and remember it."""
-    plain = re.sub(r"[^A-Za-z0-9_]", "_", name)[:50].strip("_")
-    plain = plain if re.match(r"[A-Za-z]", plain) else f"s_{plain}".strip("_")
-    numbered = (plain if number == 1 else f"{plain}_{number}" for number in count(1))
-    found = next(each for each in numbered if each.lower() not in taken)
-    taken.add(found.lower())
-    return found

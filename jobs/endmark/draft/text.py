@@ -86,6 +86,10 @@ def _stream_fields(stream: DraftStream) -> Iterator[str]:
     yield from _noted(stream, "columns", ["columns:"])
     for name, kind in stream.columns.items():
         yield from _indented(_noted(stream, f"columns.{name}", [f"{_value(name)}: {kind}"]), 2)
+    if stream.taken_from:
+        yield "taken_from:"
+        for name, part in stream.taken_from.items():
+            yield f"  {_value(name)}: {_value(part)}"
     yield from _noted(stream, "extra", ["extra: ignore"] if stream.ignores else [])
     time = [f"column: {_value(stream.event_time)}"]
     time += [f"lateness: {stream.lateness}s"] if stream.lateness else []

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _PUNCTUATION = "$punctuation"
-_MEMBER = r'[^."\\\x00-\x1f]+'  # without what JSON escapes
-PATTERN = rf"^(value(\.{_MEMBER})+|key(\.{_MEMBER})*|header\..+|timestamp)$"  # a header's name may have dots
+MEMBER = r'[^."\\\x00-\x1f]+'  # without what JSON escapes
+PATTERN = rf"^(value(\.{MEMBER})+|key(\.{MEMBER})*|header\..+|timestamp)$"  # a header's name may have dots
 
 
 class Origin(StrEnum):

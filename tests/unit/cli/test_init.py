@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from endmark.cli.init import init
+from endmark.cli.init import _checked, _unread, init
 from endmark.draft import draft as drafting
 from endmark.draft import samples
 from endmark.draft.draft import draft
@@ -44,6 +44,13 @@ def test_a_file_is_written_once(tmp_path: Path, sample: str) -> None:
     forced = endmark("init", str(file), sample, "--force", "--json")
     assert json.loads(forced.stdout)["streams"]["orders"]["event_time"] == "ordered_at"
     assert "valid" in endmark("validate", str(file)).stdout
+
+
+def test_tombstones_of_a_topic_are_no_dead_letters() -> None:
+    sample = Sample("orders", [Record(ROW.encode()), Record(None)])
+    drafted = draft("shop", [sample])
+
+    assert _unread(_checked(drafted), drafted.streams[0].name, sample) is None
 
 
 @pytest.mark.parametrize(

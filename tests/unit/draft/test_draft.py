@@ -195,10 +195,53 @@ def test_types(values: list[Any], kind: str) -> None:
 
 
 def test_what_cannot_be_a_column_is_named() -> None:
-    drafted = draft("p", [of({"items": [1], "none": None, "mixed": 1, "a b": 1}, {"mixed": "x"})])
+    rows: tuple[dict[str, Any], ...] = (
+        {"items": [1], "none": None, "mixed": 1, "a.b": 1, "rest": {}},
+        {"mixed": "x"},
+    )
+    drafted = draft("p", [of(*rows)])
     assert list(drafted.streams[0].columns) == ["at"]
-    for said in ("items is left out: nested", "none is left out: always null", '"a b" is left out: no name'):
+    for said in (
+        "items is left out: a list or an empty object",
+        "none is left out: always null",
+        '"a.b" is left out: no name',
+        "rest is left out: a list or an empty object",
+    ):
         assert said in drafted.streams[0].notes["extra"]
+
+
+def test_members_of_inner_objects_are_columns_by_their_paths() -> None:
+    """So are members whose name no column may have. A null in place of an object is null in its members."""
+    rows = [
+        {
+            "@id": 1,
+            "order": {"id": 7, "customer": {"id": 5, "city": "Ulm"}},
+            "order_id": 1,
+            "kafka_offset": 3,
+        },
+        {"@id": 2, "order": {"id": 8, "customer": None}, "order_id": 2, "kafka_offset": 4},
+    ]
+    drafted = draft("p", [of(*rows)])
+    [name] = [stream.name for stream in drafted.streams]
+    declared = loaded(drafted.text).streams[name]
+
+    assert {column: str(kind) for column, kind in declared.columns.items()} == {
+        "id": "long",
+        "order_id_2": "long",
+        "order_customer_id": "long?",
+        "order_customer_city": "string?",
+        "order_id": "long",
+        "kafka_offset_2": "long",
+        "at": "timestamp",
+    }
+    assert {column: str(part) for column, part in declared.taken_from.items()} == {
+        "id": "value.@id",
+        "order_id_2": "value.order.id",
+        "order_customer_id": "value.order.customer.id",
+        "order_customer_city": "value.order.customer.city",
+        "kafka_offset_2": "value.kafka_offset",
+    }
+    assert declared.extra == "dead_letter"
 
 
 def test_the_event_time_is_the_timestamp_that_is_most_in_order() -> None:
