@@ -23,7 +23,7 @@ _IN_MEMORY = Path("/dev/shm")  # noqa: S108
 
 @dataclass
 class Tally:
-    """What some seeds came to.
+    """The counts of runs, faults and failures of some seeds.
 
     Args:
         seeds: the number of seeds.

@@ -1,4 +1,4 @@
-"""What producers and brokers do wrong with the records of a history: doubled, late, broken, contradictory."""
+"""Makes records wrong as producers and brokers do: doubled, late, broken, contradictory."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is wrong with a run.
+    """The errors of a run that failed.
 
     Args:
         text: what is wrong.

@@ -78,7 +78,7 @@ class _Output(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """What happens in a run.
+    """The seed, faults and sizes of a run.
 
     Args:
         seed: decides everything that no other field does.
@@ -108,7 +108,7 @@ class Schedule:
 
 @dataclass
 class Outcome:
-    """What has come of a run.
+    """The tables, states and trace that a run leaves.
 
     Args:
         tables: the rows of all tables, by channel.
@@ -141,7 +141,7 @@ class StuckError(Exception):
 
 @dataclass
 class _Checkpoint:
-    """What Spark's checkpoint has: planned offsets, the number of committed batches, and states."""
+    """The content of Spark's checkpoint: planned offsets, the number of committed batches, and states."""
 
     planned: list[Offsets] = field(default_factory=list)
     committed: int = 0

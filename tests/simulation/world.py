@@ -33,7 +33,7 @@ _PARTITIONS = st.sampled_from([1, 1, 2, 2, 3])
 
 @dataclass(frozen=True)
 class World:
-    """What the runs of some seeds have in common.
+    """The pipeline, records and sizes that the runs of ten seeds share.
 
     Args:
         pipeline: the pipeline. It publishes nothing, since Kafka gets a batch more than once.

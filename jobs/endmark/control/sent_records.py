@@ -22,7 +22,7 @@ _PATIENCE_SECONDS = 5
 
 @dataclass(frozen=True)
 class SentRecord:
-    """What a record has beside its value.
+    """The parts of a record in Kafka beside its value.
 
     Args:
         key: its key; `None` without one.

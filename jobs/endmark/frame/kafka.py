@@ -84,7 +84,9 @@ class ParseStage:
             topic = batch.column("topic")[0].as_py()
             require_counted(topic, pc.unique(batch.column("partition")).to_pylist(), self.partitions)
             parser = parser or self._parser(topic)
-            records = batch.filter(batch.column("value").is_valid())  # tombstones say nothing
+            values = batch.column("value")
+            # Tombstones say nothing. A batch without any is not copied.
+            records = batch.filter(values.is_valid()) if values.null_count else batch
             parsed = parser.parse(records.column("value"))
             rows = parsed.rows
             yield rows.append_column(self.punctuations, pa.nulls(rows.num_rows, pa.string()))

@@ -218,7 +218,7 @@ def test_a_timestamp_beyond_the_years_of_a_timestamp_is_rejected() -> None:
 
 
 def test_the_first_unfit_part_gives_the_reason() -> None:
-    """Of a record whose key and header are unfit, it is the key."""
+    """The key comes before the header, whatever the order of the columns."""
     columns = taken({"a": "long", "b": "long"}, {"a": "header.h", "b": "key"})
 
     rows, [(_, reason, _)] = added(columns, (b"x", [("h", b"x")], 0))
