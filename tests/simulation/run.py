@@ -340,8 +340,8 @@ class Run:
         faults.say(" ".join(f"{each.topic}/{each.partition}:{each.first}-{each.end}" for each in read))
         faults.kill("planned", "the offsets are logged")
         self._states, self._has_commit = {}, False
-        _number_batch(number)
-        sink(_Frame(partial(self._collected, read)), number)  # type: ignore[arg-type]
+        with _tasks_of_batch(number):
+            sink(_Frame(partial(self._collected, read)), number)  # type: ignore[arg-type]
         faults.kill("committed", "before the commit log")
         checkpoint.store.commit(self._states)
         checkpoint.committed += 1
@@ -433,10 +433,16 @@ class _Frame:
     sparkSession: None = None  # noqa: N815
 
 
-def _number_batch(number: int) -> None:
-    """Let tasks find the number of their batch where Spark has it."""
-    context = TaskContext._getOrCreate()
-    context._localProperties = {"streaming.sql.batchId": str(number)}
+@contextmanager
+def _tasks_of_batch(number: int) -> Iterator[None]:
+    """Let tasks find the number of their batch where Spark has it.
+
+    Behind it, the process is no task any more: a process that is one cannot start a Spark session.
+    """
+    with patch.object(TaskContext, "_taskContext", None):
+        context = TaskContext._getOrCreate()
+        context._localProperties = {"streaming.sql.batchId": str(number)}
+        yield
 
 
 def _maintain(target: Target) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from pyspark import TaskContext
 
 from simulation.campaign import Tally, by_world, tally, workshop
 from simulation.case import CASES, Case, read, written
@@ -55,6 +56,7 @@ def test_a_run_without_faults_has_none() -> None:
     assert verdict is None
     assert outcome.injected == {}
     assert outcome.batches > 1
+    assert TaskContext.get() is None, "a later test of this process could not start a Spark session"
 
 
 @contextmanager
