@@ -13,14 +13,13 @@ from support.s3_server import S3Server
 PROGRAM = """
 import os
 from endmark.embedded.jars import s3_jars, spark_jars
-from endmark.spark.s3 import FILE_MANAGER, s3_settings
+from endmark.spark.s3 import s3_settings
 from endmark.spark.session import start_session
 
 spark = start_session(
     "checkpoint", spark_jars(print), master="local[1]", shuffle_partitions=1, driver_memory="700m",
     delta=False, store=s3_settings(os.environ), store_jars=s3_jars(print),
 )
-spark.conf.set(*FILE_MANAGER)
 jvm = spark._jvm
 directory = jvm.org.apache.hadoop.fs.Path("s3a://shop/checkpoint/spark/offsets")
 managers = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager

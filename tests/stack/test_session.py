@@ -23,6 +23,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from endmark.spark.class_exercise import through
 from endmark.spark.plan import bucket_labels
 from endmark.spark.session_start import session_starting
 
@@ -118,6 +119,17 @@ def test_workers_import_the_pyspark_that_is_installed(spark: SparkSession) -> No
     found = spark.range(1).mapInArrow(places, "place string").collect()
 
     assert {row.place for row in found} == {pyspark.__file__, pyspark.sql.__file__}
+
+
+def test_all_stages_share_one_daemon(spark: SparkSession) -> None:
+    """Spark starts a daemon of Python workers for each environment that an operator asks for."""
+    java: Any = spark.sparkContext._jvm
+    pid = java.java.lang.ProcessHandle.current().pid()
+    spark.streams  # noqa: B018  # this starts the coordinator that tasks ask where state is
+    through(spark.range(2).selectExpr("cast(id as int) bucket", "cast('' as binary) blob")).collect()
+    daemons = ["pgrep", "--count", "--parent", str(pid), "--full", "endmark.spark.daemon"]
+
+    assert int(subprocess.run(daemons, capture_output=True, check=False).stdout) == 1
 
 
 class PathKept(StatefulProcessor):

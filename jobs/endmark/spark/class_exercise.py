@@ -14,15 +14,17 @@ import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from endmark.spark.session import start_session
-from endmark.spark.warm_up import through
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
     from pyspark.sql.types import StructType
+
+_DDL = "bucket int, blob binary"
 
 
 def exercise(jars: Sequence[Path]) -> None:
@@ -46,11 +48,37 @@ def _run_query(spark: SparkSession, scratch: Path) -> None:
     writer.trigger(availableNow=True).foreachBatch(_collect).start().awaitTermination()
 
 
+def through(rows: DataFrame) -> DataFrame:
+    """Return rows of (bucket, blob) after they have passed Python, a shuffle, state and Python."""
+    packed = rows.mapInArrow(_same, _DDL)
+    kept = packed.groupBy("bucket").transformWithState(_Keep(), _DDL, "append", "none")
+    return kept.mapInArrow(_same, _DDL)
+
+
+def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return batches
+
+
+class _Keep(StatefulProcessor):
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._blob = handle.getValueState("blob", "blob binary")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        """Keep the last blob of each key and yield all rows, as a stateful query does."""
+        self._blob.get()
+        for row in rows:
+            self._blob.update((bytes(row.blob),))
+            yield row
+
+    def close(self) -> None:
+        pass
+
+
 class _Numbers(DataSource):
     """A source in Python, as a job's is, that has two rows."""
 
     def schema(self) -> str:
-        return "bucket int, blob binary"
+        return _DDL
 
     def streamReader(self, schema: StructType) -> _Reader:  # noqa: N802
         return _Reader()

@@ -1,8 +1,4 @@
-"""Our version of Spark's daemon for Python workers. It imports their modules before it forks them.
-
-The first batch of a job starts four workers. To import Spark's modules took each of them 1.5 s of a core, and
-ours 0.7 s.
-"""
+"""Our version of Spark's daemon for Python workers. It imports their modules before it forks them."""
 
 import gc
 import sys
@@ -57,23 +53,15 @@ def frozen_after_first(work: Callable[..., int]) -> Callable[..., int]:
 
 
 def serve() -> None:
-    """Import the modules of workers, then fork workers for as long as Spark asks for them."""
-    import pandas  # noqa: F401
+    """Import the modules of workers, unless this process has, then fork workers for as long as Spark asks."""
     import pyspark.daemon
-    import pyspark.sql.pandas.serializers
-    import pyspark.sql.streaming.proto.StateMessage_pb2
-    import pyspark.sql.streaming.stateful_processor_util
-    import pyspark.worker
 
-    import endmark.engine.delta_files
-    import endmark.engine.ingest.ingest
-    import endmark.engine.stored_task
-    import endmark.kafka.ranges
-    import endmark.relation.sql
-    import endmark.wire.json_records  # noqa: F401
     from endmark.engine.segment_cache import cache_directory
     from endmark.private import keep_private
     from endmark.schema_registry import shared_directory
+    from endmark.spark.worker_modules import import_modules
+
+    import_modules()
 
     # On a cluster, this process does not inherit the driver's umask.
     keep_private()

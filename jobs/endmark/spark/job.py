@@ -19,6 +19,7 @@ from endmark.control.tuning import Tuning
 from endmark.control.unread_turns import UnreadTurns
 from endmark.driver import checkpoint
 from endmark.driver.pace import Pace
+from endmark.driver.planned_batches import require_whole
 from endmark.driver.quarantine import Quarantine
 from endmark.driver.topics import make_topic, partition_counts
 from endmark.engine import streams
@@ -82,6 +83,7 @@ def run_job(
         checkpoint.pin(options.checkpoint, settings, options.warehouse)
         tables = targets(pipeline, options.warehouse.resolve())
         by_name = {table.path.name: table for table in tables}
+        require_whole(options.checkpoint.resolve() / "spark")
         batch = checkpoint.next_batch(options.checkpoint)
         added = {
             f"{pipeline.flow.taker_of(stream)}_{column}"

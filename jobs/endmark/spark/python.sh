@@ -6,6 +6,10 @@ trap '' INT
 export PYTHONPATH="$ENDMARK_WORKER_PATH"
 if [ "$1" = -m ]; then
     shift
+    if [ -S "$ENDMARK_PREFORK" ]; then
+        # Without its own modules and those of the path, Python starts in 0.03 s.
+        exec "$ENDMARK_WORKER_PYTHON" -I -S "${0%/*}/prefork_request.py" "$@"
+    fi
     set -- -m endmark.spark.python_process "$@"
 fi
 exec "$ENDMARK_WORKER_PYTHON" "$@"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JNetworkError
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 
 from endmark.driver.failure import failure_of
 from endmark.driver.pace import NewPaceError
@@ -17,7 +17,6 @@ from endmark.engine.streams import record_needs
 from endmark.errors import EndmarkError
 from endmark.spark import plan, query_log
 from endmark.spark.kafka_source import KafkaSource
-from endmark.spark.s3 import FILE_MANAGER
 
 if TYPE_CHECKING:
     import threading
@@ -107,7 +106,11 @@ class Queries:
     stalls: StallNotice
 
     def start(self) -> StreamingQuery:
-        """Start a query that goes on where the last query has ended."""
+        """Start a query that goes on where the last query has ended.
+
+        Raises:
+            JobFailedError: Spark refuses the checkpoint or the query.
+        """
         self.pace.start()
         query_log.unmute(self.spark)
         source = KafkaSource(
@@ -129,12 +132,11 @@ class Queries:
         )
         writer = frame.writeStream.queryName(self.pipeline.name).foreachBatch(self.sink)
         at = self._checkpoint
-        if isinstance(at, Path):
-            place = str(at)
-        else:
-            place = at.for_hadoop
-            self.spark.conf.set(*FILE_MANAGER)
-        return writer.option("checkpointLocation", place).trigger(**self.pace.trigger).start()
+        place = str(at) if isinstance(at, Path) else at.for_hadoop
+        try:
+            return writer.option("checkpointLocation", place).trigger(**self.pace.trigger).start()
+        except PySparkException as error:
+            raise JobFailedError(self._with_batch(str(error))) from error
 
     def run(self, query: StreamingQuery, pulse: Pulse, stop: threading.Event) -> None:
         """Watch a query, and the queries that follow it, until the last one ends or `stop` is set.

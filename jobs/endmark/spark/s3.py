@@ -10,13 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _S3A = "spark.hadoop.fs.s3a"
-# With this setting of a query, its files appear whole or not at all, without a renaming, which S3 lacks. The
-# warm-up has state in files of its own, so it is no setting of the session.
-FILE_MANAGER = (
-    "spark.sql.streaming.checkpointFileManagerClass",
-    "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager",
-)
 _SETTINGS = {
+    # Files of a checkpoint appear whole or not at all, without a renaming, which S3 lacks.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
+    ),
     # The chain of Amazon's SDK: variables, web identity, profile, container, machine.
     f"{_S3A}.aws.credentials.provider": "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
     # By default, uploads wait in files below /tmp, which other users of the machine could read.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from endmark.spark.prefork import preforking
 from endmark.spark.session import start_session
-from endmark.spark.warm_up import warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,17 +31,18 @@ def session_starting(
     store: Mapping[str, str] = MappingProxyType({}),
     store_jars: Sequence[Path] = (),
 ) -> Iterator[Callable[[], SparkSession]]:
-    """Start and warm up a session while the body of a `with` runs; yield a function that waits for it.
+    """Start a session while the body of a `with` runs; yield a function that waits for it.
 
     Java and the session take four seconds, of which Python's imports and checks take two. If the body raises,
-    the error waits until the session has been stopped, so that no line of Java's follows it. A warm-up that
-    has not begun by then is left out.
+    the error waits until the session has been stopped, so that no line of Java's follows it.
+
+    The server of `preforking` starts once the body waits, since its imports would delay those of the body.
 
     Args:
         name: the name of the application.
         jars: the jars of the session.
         master: the Spark master.
-        buckets: the number of partitions of a shuffle, and of the tasks that warm up.
+        buckets: the number of partitions of a shuffle.
         driver_memory: the driver's heap, as Spark writes it.
         store: the settings for an object store that has the checkpoint.
         store_jars: the jars for that store.
@@ -60,14 +61,16 @@ def session_starting(
         )
 
     # The thread is no daemon, so a program that ends meanwhile removes the files of Java's launch.
-    with ThreadPoolExecutor(1, thread_name_prefix="session") as thread:
+    with preforking() as begin, ThreadPoolExecutor(1, thread_name_prefix="session") as thread:
         session = thread.submit(start)
-        warmed = thread.submit(lambda: warm_up(session.result(), buckets))
+
+        def awaited() -> SparkSession:
+            begin()
+            return session.result()
+
         try:
-            yield session.result
+            yield awaited
         except BaseException:
-            if not warmed.cancel():
-                warmed.exception()
             # A signal that stops the program ends its JVM, too. Py4J then raises that the connection is lost.
             with suppress(PySparkException, Py4JError, OSError):
                 session.result().stop()

@@ -18,6 +18,7 @@ from deltalake import DeltaTable, Field
 from deltalake.schema import Schema
 
 from endmark.driver import checkpoint as checkpoints
+from endmark.driver.planned_batches import newest
 from endmark.engine import channels
 from endmark.engine.delta_files import FileTable
 from endmark.engine.streams import arrow_schema, ddl
@@ -157,14 +158,16 @@ def prepare(
         ConfigError: a table belongs to another checkpoint, so its rows would be written twice. Or the
             checkpoint has written to another table, so that table's rows would be missing in this one. Or a
             table has other columns, or is partitioned by other columns, than this program writes. Or it was
-            taken out of the pipeline file for a while.
+            taken out of the pipeline file for a while. Or it has a batch that the checkpoint has not planned.
     """
     owner = f"written by {app_id}"
     known = checkpoints.known_tables(checkpoint)
+    planned = newest(checkpoint / "spark" / "offsets")
     found = {name: delta_table(table.path) for name, table in tables.items()}
     for name, table in tables.items():
         _require_own(table.path, found[name], owner, known.get(name), checkpoint)
         _require_whole(table.path, known.get(name), batch)
+        _require_planned(table.path, found[name], app_id, planned, checkpoint)
         _require_columns(table, found[name], added)
     ids = {}
     for name, table in tables.items():
@@ -224,6 +227,30 @@ def _require_whole(path: Location, known: KnownTable | None, batch: int) -> None
         raise ConfigError(
             f"table {path} was taken out of the pipeline file and lacks the rows since batch "
             f"{known.stopped}; give the table another name, or begin a new checkpoint by "
+            "`endmark migrate FILE`"
+        )
+
+
+def _require_planned(
+    path: Location, delta: DeltaTable | None, app_id: str, planned: int | None, checkpoint: Location
+) -> None:
+    """Refuse a table that has a batch without offsets in the checkpoint.
+
+    The number of that batch would be given to other records, and the table would skip them.
+
+    Args:
+        path: the directory of the table.
+        delta: the table; `None` if there is none yet.
+        app_id: the id of the checkpoint.
+        planned: the last batch that has offsets in the checkpoint; `None` without any.
+        checkpoint: the directory of the checkpoint.
+    """
+    last = None if delta is None else delta.transaction_version(app_id)
+    if last is not None and last > (-1 if planned is None else planned):
+        knows = "no batch" if planned is None else f"no batch after {planned}"
+        raise ConfigError(
+            f"table {path} has batch {last}, but checkpoint {checkpoint} knows {knows}; it is an older copy, "
+            "or files of it were lost. Restore its newest copy, or begin a new checkpoint by "
             "`endmark migrate FILE`"
         )
 

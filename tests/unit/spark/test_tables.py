@@ -11,7 +11,9 @@ import pytest
 from deltalake import DeltaTable
 
 from endmark.driver.checkpoint import claimed, known_tables, stop_others
+from endmark.driver.table_log import TableLog
 from endmark.engine.channels import VIOLATION_SCHEMA
+from endmark.engine.delta_files import write_files
 from endmark.errors import ConfigError
 from endmark.spark.tables import Target, prepare
 
@@ -45,6 +47,25 @@ def test_a_checkpoint_finds_its_tables_where_they_are_now(tmp_path: Path, checkp
 
     assert {name: table.id for name, table in known_tables(checkpoint).items()} == ids
     assert sorted(ids) == ["a", "b"]
+
+
+def test_a_table_ahead_of_its_checkpoint_is_refused(tmp_path: Path, checkpoint: Path) -> None:
+    """The next batch would have the number of one that the table has, and the table would skip it."""
+    tables = tables_in(tmp_path, "a", "b")
+    prepare(tables, "one", checkpoint)
+    log = TableLog(tables["b"].files(), (), "one")
+    log.commit(write_files(tables["b"].files(), VIOLATION_SCHEMA.empty_table()), 3)
+
+    for planned, knows in (([], "no batch"), (["0", "1", "2"], "no batch after 2")):
+        for name in planned:
+            (checkpoint / "spark" / "offsets").mkdir(parents=True, exist_ok=True)
+            (checkpoint / "spark" / "offsets" / name).touch()
+        with pytest.raises(
+            ConfigError, match=rf"table {tmp_path / 'b'} has batch 3, .* knows {knows}; it is an"
+        ):
+            prepare(tables, "one", checkpoint)
+    (checkpoint / "spark" / "offsets" / "3").touch()
+    prepare(tables, "one", checkpoint)
 
 
 def test_a_missing_table_is_not_made_again(tmp_path: Path, checkpoint: Path) -> None:
