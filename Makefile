@@ -56,6 +56,11 @@ faults: $(READY) ## Run simulated jobs with faults on all cores; one seed shows 
 faults-sown: $(READY) ## Sow faults into the sources; the simulation must notice each within 500 seeds
 	PYTHONPATH=tests $(BIN)/python -m simulation.mutants
 
+.PHONY: faults-files
+faults-files: $(READY) test-system ## Damage checkpoints, tables and state of real jobs; a job must recover, or refuse and name the file
+	@mkdir -p var
+	PYTHONPATH=tests $(BIN)/python -m damage --result var/damaged_files.json $(ARGS)
+
 .PHONY: test-spark
 test-spark: CASES = 20
 test-spark: $(READY) ## Run CASES random pipelines of each preset (20) through Spark, restarted between batches
@@ -147,6 +152,11 @@ bench-pipeline: $(READY) test-system ## Measure the whole pipeline beside Spark'
 	@mkdir -p var
 	$(BIN)/python -m endmark_benchmarks pipeline --json $(ARGS) > var/pipeline.json
 	mv var/pipeline.json benchmarks/results/
+	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
+
+.PHONY: bench-connections
+bench-connections: $(READY) test-system ## Measure the whole pipeline over TLS with a login, in Avro, and with tables in S3
+	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.connections $(ARGS)
 	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
 .PHONY: bench-latency

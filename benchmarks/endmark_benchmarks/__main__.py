@@ -236,7 +236,7 @@ def latency(
         float | None, typer.Option(min=1, help="Records a second that the job keeps up with. [looked for]")
     ] = None,
     share: Annotated[
-        list[float] | None, typer.Option(help="Percent of that; repeat for more. [25, 50 and 80]")
+        list[float] | None, typer.Option(help="Percent of that; repeat for more. [10, 25, 50 and 80]")
     ] = None,
     warm_seconds: Annotated[float, typer.Option(min=0, help="Fed before anything is measured.")] = 20.0,
     seconds: Annotated[float, typer.Option(min=1, help="Fed and measured.")] = 40.0,
@@ -249,7 +249,7 @@ def latency(
     """Time records from when they should arrive until Delta tables show their results, under load."""
     from endmark_benchmarks.measurements.latency import LatencyOptions, measure
 
-    shares = tuple(share or (25.0, 50.0, 80.0))
+    shares = tuple(share or (10.0, 25.0, 50.0, 80.0))
     options = LatencyOptions(
         highest, shares, warm_seconds, seconds, sellers, rate, trigger_seconds, recordings
     )

@@ -33,6 +33,7 @@ _OPTIONS = {
     "AWS_FORCE_CREDENTIAL_LOAD": "true",
 }
 _BUFFER = 4 << 20  # bytes
+_STACK = re.compile(r"\n +0: ")
 _COLOURS = re.compile(r"\x1b\[\d*m|↳")
 # What a text of the client says about the cause, and what we say about it. The first one that fits counts.
 CAUSES = (
@@ -133,7 +134,7 @@ def reaching(where: Location) -> Iterator[None]:
     try:
         yield
     except (OSError, DeltaError) as error:
-        text = " ".join(_COLOURS.sub("", str(error)).split())
+        text = _plain(error)
         for pattern, cause in CAUSES:
             if found := re.search(pattern, text):
                 raise MissingPartError(f"{where}: {cause.format(found[0])}") from error
@@ -147,19 +148,31 @@ def delta_table(directory: Location) -> DeltaTable | None:
 
     Raises:
         MissingPartError: the object store cannot be read.
+        ConfigError: the log of the table is damaged.
     """
     # This import is heavy, and the sidecar starts without it.
     from deltalake import DeltaTable
-    from deltalake.exceptions import TableNotFoundError
+    from deltalake.exceptions import DeltaError, TableNotFoundError
 
-    if isinstance(directory, Path):
-        return DeltaTable(str(directory)) if DeltaTable.is_deltatable(str(directory)) else None
-    # `is_deltatable` would stop all threads of Python while it waits for the store.
-    with reaching(directory):
-        try:
+    # `is_deltatable` of a store would stop all threads of Python while it waits for the store.
+    if isinstance(directory, Path) and not DeltaTable.is_deltatable(str(directory)):
+        return None
+    try:
+        with reaching(directory):
             return DeltaTable(str(directory), storage_options=options(directory))
-        except TableNotFoundError:
-            return None
+    except TableNotFoundError:
+        return None
+    except DeltaError as error:
+        raise ConfigError(
+            f"table {directory} cannot be read: {_plain(error)}; its newest file in "
+            f"{directory / '_delta_log'} is damaged. Restore that file from a copy, or begin a new "
+            "checkpoint with an empty warehouse"
+        ) from error
+
+
+def _plain(error: Exception) -> str:
+    """Return the text of an error of delta-rs, which writes in colours, and its own stack behind it."""
+    return " ".join(_COLOURS.sub("", _STACK.split(str(error))[0]).split())
 
 
 def options(directory: Location) -> dict[str, str] | None:

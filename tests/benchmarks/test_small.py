@@ -154,6 +154,24 @@ def test_a_contender_with_other_results_ends_the_pipeline(
     assert error.endswith("there is nothing to compare")
 
 
+def test_connections_are_compared(recordings: Path, tmp_path: Path) -> None:
+    """All gave the same results, or there would be no report."""
+    bench = [sys.executable, "-m", "endmark_benchmarks.measurements.connections", "--batch-records=1000"]
+    found = tmp_path / "connections.json"
+
+    subprocess.run([*bench, *RECORDED, f"--results={found}"], cwd=recordings, check=True)
+
+    report = json.loads(found.read_text())
+    assert report["options"]["results"] > 1_000
+    [cell] = report["cells"]
+    names = ["endmark", "tls-and-login", "avro", "s3"]
+    assert list(cell["contenders"]) == list(report["seconds"]) == names
+    assert all(each["median"] > 0 for each in cell["contenders"].values())
+    for spent in report["seconds"].values():
+        assert spent["wall"]["tasks"] > 0
+        assert {"parse", "probe"} <= set(spent["python"])
+
+
 def test_three_streams_are_compared_with_sparks_chain(bench: Callable[..., dict[str, Any]]) -> None:
     """All gave the same results, or there would be no report."""
     report = bench("three-streams", "--records=6000", "--batch-records=2000", "--rate=500", "--repeats=1")

@@ -2,8 +2,8 @@
 
 Three brokers replicate the topics, over TLS and with rights for each part. Records are Avro with schemas in
 a registry. Tables and checkpoint are in S3, the relation is in MariaDB, and the two workers share no volume.
-The leader of a partition, a worker, the registry, the store and the driver are killed in turn while records
-come.
+While records come, the leader of a partition, a worker, the registry, the store and the driver are killed in
+turn. A partition moves to other brokers, and the way to the store is cut.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from cluster.packaged_job import SECONDS, arguments, moves_on, records_read
 from cluster.standalone import Cluster
 from endmark.client import Delivery
 from endmark.embedded.mariadb import MariaDb
+from endmark.embedded.process import ManagedProcess
 from endmark.kafka.cluster import KafkaCluster, Login, Tls
 from endmark.pipelines import AUCTION
 from endmark.storage import StoreUrl
@@ -34,11 +35,13 @@ from support.avro_messages import AvroMessages
 from support.broker_cluster import BrokerCluster
 from support.faults import Faults, step
 from support.registry_server import RegistryServer
+from support.relation_outages import resume, stall
 from support.s3_server import S3Server
 from support.secured_broker import Certificates, rights_of
 from support.warehouse import Warehouse, wait_for
 
 _CONTROL = "auction-control"
+_CUT_SECONDS = 20
 _SMALL_BATCHES = "--set=batch.records=4000"
 
 
@@ -115,12 +118,7 @@ def test_every_part_killed(cluster: Cluster, around: Surroundings, faults: Fault
     with step("first batches"):
         wait_for(lambda: warehouse.batches() > 1, job, SECONDS)
 
-    leader = around.brokers.leader(BIDS, 0)
-    seen = "Another broker leads its partitions. Feed and job go on there."
-    with faults.survived("the broker that leads a partition", seen):
-        leader.kill()
-        moves_on(warehouse, job)
-    leader.start()
+    survive_brokers(around, job, faults)
     seen = "Spark repeats its tasks on the other executor, which reads their state from the store."
     with faults.survived("one of two workers, with its executor", seen):
         first.kill()
@@ -132,10 +130,7 @@ def test_every_part_killed(cluster: Cluster, around: Surroundings, faults: Fault
         moves_on(warehouse, job)
     around.registry.start()
     around.registered = AvroMessages(around.registry)
-    with faults.survived("the object store", "Clients try again until it is back."):
-        around.store.kill()
-        around.store.start()
-        moves_on(warehouse, job)
+    survive_store(around, job, faults)
     job.kill()
     read = records_read(warehouse)
     feed.join()
@@ -156,6 +151,34 @@ def test_every_part_killed(cluster: Cluster, around: Surroundings, faults: Fault
     print(f"{rows} rows as recomputed", flush=True)
     require_no_secrets(warehouse.directory, [*around.passwords.values(), around.store.secret])
     faults.keep()
+
+
+def survive_brokers(around: Surroundings, job: ManagedProcess, faults: Faults) -> None:
+    """Kill the broker that leads a partition; then move the partition to the other brokers."""
+    leader = around.brokers.leader(BIDS, 0)
+    seen = "Another broker leads its partitions. Feed and job go on there."
+    with faults.survived("the broker that leads a partition", seen):
+        leader.kill()
+        moves_on(around.warehouse, job)
+    leader.start()
+    with faults.survived("a partition from the broker that leads it", seen):
+        around.brokers.move(BIDS, 0)
+        moves_on(around.warehouse, job)
+
+
+def survive_store(around: Surroundings, job: ManagedProcess, faults: Faults) -> None:
+    """Kill the object store; then let it answer nothing for a while."""
+    with faults.survived("the object store", "Clients try again until it is back."):
+        around.store.kill()
+        around.store.start()
+        moves_on(around.warehouse, job)
+    seen = f"It answers nothing for {_CUT_SECONDS} s. Requests wait, or time out and are sent again."
+    with faults.survived("the way to the object store", seen):
+        assert around.store.pid is not None
+        stall(around.store.pid)
+        time.sleep(_CUT_SECONDS)
+        resume(around.store.pid)
+        moves_on(around.warehouse, job)
 
 
 def require_no_secrets(directory: Path, passwords: list[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import threading
 from pathlib import Path
@@ -12,12 +13,14 @@ import httpx
 import pytest
 
 from endmark.embedded.broker import Broker
+from endmark.errors import MissingPartError
 from endmark.pipelines import AUCTION
 from endmark.storage import location
 from endmark_feed.auction_feed import FeedOptions
 from support.ops_sidecar import Sidecar
+from support.processes import descendants
 from support.s3_server import S3Server
-from support.warehouse import Warehouse, wait_for
+from support.warehouse import Warehouse, errors, wait_for
 
 PAGE = Path(__file__).parents[2] / "docs" / "object-store.md"
 
@@ -36,6 +39,41 @@ def run_page(server: S3Server, given: dict[str, str], directory: Path) -> subpro
         check=False,
         timeout=500,
     )
+
+
+def signal_all(pid: int, number: signal.Signals) -> None:
+    """Signal a job and all of its processes, which are in several groups."""
+    for each in descendants(pid):
+        os.kill(each, number)
+
+
+def test_a_driver_wakes_behind_its_successor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job stands still until another one has taken its checkpoint and done its work. When it goes on, it
+    ends with an error that names the other one, and no table has a row twice."""
+    options = FeedOptions(seed=6, minutes=0.3, rate=500, sellers=500, bad_rate=0.01)
+    with S3Server(tmp_path / "s3") as server, Broker(tmp_path / "broker") as broker:
+        server.make_bucket("shop")
+        for name, value in server.environment().items():
+            monkeypatch.setenv(name, value)
+        relation = f"sqlite:///{tmp_path / 'relation.db'}"
+        tables, checkpoint = (location(f"s3://shop/auction/{name}") for name in ("tables", "checkpoint"))
+        warehouse = Warehouse(tmp_path, broker, relation, options, tables=tables, checkpoint=checkpoint)
+        feed = threading.Thread(target=warehouse.feed)
+        feed.start()
+        first = warehouse.start_job("--set=batch.records=500")
+        wait_for(lambda: warehouse.batches() > 1, first)
+        signal_all(first.pid, signal.SIGSTOP)
+        feed.join()
+        read = warehouse.batches()
+        warehouse.run_to_the_end()
+        signal_all(first.pid, signal.SIGCONT)
+        with pytest.raises(MissingPartError, match="failed with code"):
+            first.wait_done(120)
+        after = warehouse.verify()
+
+    assert warehouse.batches() > read, "the second job had nothing to do"
+    assert "has gone on from this checkpoint" in str(errors(first)[-1])
+    assert after.ok, after.to_json()
 
 
 def test_store_and_job_are_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

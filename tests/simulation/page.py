@@ -28,8 +28,8 @@ _HEADINGS = (
 
 
 def render(page: str, report: Report) -> str:
-    """Return the page with its parts written anew."""
-    return fill(page, lambda name: {"simulation": _section}[name](report))
+    """Return the page with the part of the simulation written anew."""
+    return fill(page, lambda name: _section(report) if name == "simulation" else None)
 
 
 def _section(report: Report) -> str:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Self
 
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ACLOperation, ResourceType
 
 from endmark.embedded.ports import LOOPBACK, free_port
 from support.secured_broker import Certificates, SecuredBroker
 
 NODES = 3
+_MOVED_SECONDS = 60.0
 _CLUSTER_ID = "ZW5kbWFyay1vZi10ZXN0cw"
 # The last value of a setting counts, so these take the place of those of a single broker.
 _SETTINGS = """
@@ -119,9 +121,24 @@ class BrokerCluster:
 
     def leader(self, topic: str, partition: int) -> SecuredBroker:
         """Return the broker that leads a partition."""
+        return self.nodes[self._leader(topic, partition) - 1]
+
+    def move(self, topic: str, partition: int) -> None:
+        """Take a partition from the broker that leads it; the other two keep it, and one of them leads it."""
+        led = self._leader(topic, partition)
+        others = [number for number in range(1, NODES + 1) if number != led]
+        moved = TopicPartition(topic, partition)
+        with closing(KafkaAdminClient(bootstrap_servers=self.bootstrap)) as admin:
+            assert admin.alter_partition_reassignments({moved: others}) == {moved: None}
+            until = time.monotonic() + _MOVED_SECONDS
+            while admin.list_partition_reassignments([moved]) or self._leader(topic, partition) == led:
+                assert time.monotonic() < until, f"{topic}/{partition} is still at broker {led}"
+                time.sleep(0.2)
+
+    def _leader(self, topic: str, partition: int) -> int:
         with closing(KafkaAdminClient(bootstrap_servers=self.bootstrap)) as admin:
             [described] = admin.describe_topics([topic])
         found: dict[int, int] = {
             each["partition_index"]: each["leader_id"] for each in described["partitions"]
         }
-        return self.nodes[found[partition] - 1]
+        return found[partition]

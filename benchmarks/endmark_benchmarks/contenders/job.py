@@ -36,11 +36,13 @@ class Job:
         directory: the directory.
         servers: the servers that it reads from.
         measured: its pipeline, and the settings of this.
+        bucket: the URL of a bucket that has tables and checkpoint; `None`: the directory has them, too.
     """
 
     directory: Path
     servers: Servers
     measured: Measured = MEASURED
+    bucket: str | None = None
 
     @property
     def pipeline(self) -> Pipeline:
@@ -58,8 +60,8 @@ class Job:
             *(sys.executable, "-m", "endmark.cli", "run", "--json"),
             str(self.measured.file),
             f"--bootstrap={self.servers.bootstrap}",
-            f"--warehouse={self.warehouse}",
-            f"--checkpoint={self.directory / 'checkpoint'}",
+            f"--warehouse={self.bucket or self.directory}/warehouse",
+            f"--checkpoint={self.bucket or self.directory}/checkpoint",
             f"--ops-url={self.ops_url}",
             *(f"--set={setting}" for setting in self.measured.settings),
             *options,

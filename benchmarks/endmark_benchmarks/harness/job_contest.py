@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -26,7 +27,7 @@ from endmark_benchmarks.harness.contest import (
 )
 from endmark_benchmarks.harness.delta import digests
 from endmark_benchmarks.harness.origin import origin
-from endmark_benchmarks.harness.shares import python_shares, wall_shares
+from endmark_benchmarks.harness.shares import python_seconds, python_shares, wall_seconds, wall_shares
 from endmark_benchmarks.workloads import recorded
 from endmark_benchmarks.workloads.lookup_input import version
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from endmark_benchmarks.workloads.measured import Measured
-    from endmark_benchmarks.workloads.recorded import Recorded, Servers
+    from endmark_benchmarks.workloads.recorded import Servers
 
 T = TypeVar("T")
 DRIVER_MEMORY = "4g"
@@ -79,7 +80,7 @@ class JobContest:
         bench: the name of the measurement.
         title: the title of its rates.
         options: the options of the measurement, as values for JSON.
-        recorded: the input.
+        servers: starts the servers with the input, whose course `say` hears of.
         contenders: the contenders by name, ours first.
         measured: the pipeline whose tables all contenders write.
         repeats: the runs of each contender.
@@ -89,7 +90,7 @@ class JobContest:
     bench: str
     title: str
     options: dict[str, Any]
-    recorded: Recorded
+    servers: Callable[[Callable[[str], None]], AbstractContextManager[Servers]]
     contenders: Mapping[str, Contender]
     measured: Measured
     repeats: int
@@ -108,7 +109,7 @@ class JobContest:
         rates: dict[str, list[float]] = defaultdict(list)
         samples: dict[str, list[Samples]] = defaultdict(list)
         expected: list[Digest] = []
-        with recorded.running(self.recorded, say) as servers:
+        with self.servers(say) as servers:
             report["versions"]["mariadb"] = version(servers.relation_url)
             pipeline = self.measured.load(servers.relation_url)
             for repeat, name in interleaved(list(self.contenders), self.repeats):
@@ -141,17 +142,21 @@ def ours(measured: Measured, batch_records: int) -> Contender:
     """Return our job on a pipeline, with batches of so many records of all topics at once."""
 
     def run(servers: Servers, directory: Path) -> Run:
-        job = Job(directory, servers, measured)
-        process = job.start(
-            "--available-now",
-            f"--set=batch.records={batch_records}",
-            f"--driver-memory={DRIVER_MEMORY}",
-        )
-        process.wait_done(DEADLINE_SECONDS)
-        samples = samples_of(job)
-        return Run(rate(BatchTime.of(each) for each in samples), samples)
+        return run_job(Job(directory, servers, measured), batch_records)
 
     return run
+
+
+def run_job(job: Job, batch_records: int) -> Run:
+    """Run our job on all that its topics have, with batches of so many records of all topics at once."""
+    process = job.start(
+        "--available-now",
+        f"--set=batch.records={batch_records}",
+        f"--driver-memory={DRIVER_MEMORY}",
+    )
+    process.wait_done(DEADLINE_SECONDS)
+    samples = samples_of(job)
+    return Run(rate(BatchTime.of(each) for each in samples), samples)
 
 
 def in_spark(module: str, name: str, measured: Measured, batch_records: int, jars: list[str]) -> Contender:
@@ -229,6 +234,12 @@ def rate(batches: Iterable[BatchTime]) -> float:
 def samples_of(job: Job) -> list[Samples]:
     """Return the samples of a job's batches that read any records."""
     return [each.samples for each in job.batches() if records_of(each.samples) and _TOTAL in each.samples]
+
+
+def costs(batches: list[Samples]) -> dict[str, dict[str, float]]:
+    """Return what a job's batches spend on a million records: wall-clock time, and that of Python's cores."""
+    records = sum(map(records_of, batches))
+    return {"wall": wall_seconds(batches, records), "python": python_seconds(batches, records)}
 
 
 def records_of(samples: Samples) -> float:

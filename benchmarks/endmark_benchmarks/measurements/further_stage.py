@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -17,17 +18,16 @@ from deltalake import DeltaTable
 
 from endmark.spark.class_archive import local_jars
 from endmark_benchmarks.harness.contest import DisagreementError, interleaved
-from endmark_benchmarks.harness.job_contest import JobContest, ours, records_of
-from endmark_benchmarks.harness.shares import python_seconds, wall_seconds
+from endmark_benchmarks.harness.job_contest import JobContest, costs, ours
 from endmark_benchmarks.measurements.latency import LatencyOptions, load_of, record
 from endmark_benchmarks.workloads.auction import MEASURED
 from endmark_benchmarks.workloads.lookup_input import in_memory
+from endmark_benchmarks.workloads.recorded import running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from endmark.metrics import Samples
     from endmark.pipeline import Pipeline
     from endmark_benchmarks.harness.job_contest import Contender, Run
     from endmark_benchmarks.measurements.pipeline import PipelineOptions
@@ -100,7 +100,7 @@ def measure(options: FurtherStageOptions, say: Callable[[str], None]) -> dict[st
         "further-stage",
         f"auction, batches of {sizes.batch_records:,} records",
         options.to_json(),
-        sizes.recorded,
+        partial(running, sizes.recorded),
         {name: _with_right_groups(name, sizes.batch_records) for name in STAGES},
         STAGES["one stage"],
         sizes.repeats,
@@ -146,12 +146,6 @@ def require_right_groups(name: str, pipeline: Pipeline, warehouse: Path) -> None
         [(groups, wrong)] = connection.execute(statement, files).fetchall()
     if wrong:
         raise DisagreementError(f"{name}: {wrong:,} of {groups:,} groups are not those of the results")
-
-
-def costs(batches: list[Samples]) -> dict[str, dict[str, float]]:
-    """Return what a job's batches spend on a million records: wall-clock time, and that of Python's cores."""
-    records = sum(map(records_of, batches))
-    return {"wall": wall_seconds(batches, records), "python": python_seconds(batches, records)}
 
 
 def _latency(options: FurtherStageOptions, say: Callable[[str], None]) -> dict[str, Any]:

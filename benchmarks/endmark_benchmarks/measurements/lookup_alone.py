@@ -6,6 +6,7 @@ and write to a table of their own.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ def measure(options: PipelineOptions, say: Callable[[str], None]) -> dict[str, A
         "lookup-alone",
         f"bids with their sellers, batches of {size:,} records",
         options.to_json(),
-        options.recorded,
+        partial(recorded.running, options.recorded),
         {OURS: ours(MEASURED, size), **theirs},
         MEASURED,
         options.repeats,

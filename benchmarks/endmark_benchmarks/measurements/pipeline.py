@@ -8,6 +8,7 @@ results up, or write files of them. The clock of all but DuckDB and Pathway star
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from endmark_benchmarks.harness.job_contest import (
     require_batches,
 )
 from endmark_benchmarks.workloads.auction import MEASURED, figures_of, recorded, workload
-from endmark_benchmarks.workloads.recorded import texts
+from endmark_benchmarks.workloads.recorded import running, texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +98,7 @@ def measure(options: PipelineOptions, say: Callable[[str], None]) -> dict[str, A
         "pipeline",
         f"auction, batches of {options.batch_records:,} records",
         options.to_json(),
-        options.recorded,
+        partial(running, options.recorded),
         _contenders(options, say),
         MEASURED,
         options.repeats,

@@ -7,12 +7,14 @@ the same window, so the results are equal.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from endmark.spark.class_archive import local_jars
 from endmark_benchmarks.contenders.query import ON_HEAP
 from endmark_benchmarks.harness.job_contest import JobContest, in_spark, ours, require_batches
+from endmark_benchmarks.workloads.recorded import running
 from endmark_benchmarks.workloads.shop import MEASURED, recorded
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ def measure(options: ThreeStreamsOptions, say: Callable[[str], None]) -> dict[st
         "three-streams",
         f"three streams on one key, batches of {size:,} records",
         {name: value for name, value in asdict(options).items() if name != "directory"},
-        recorded(options.directory, options.records, options.rate),
+        partial(running, recorded(options.directory, options.records, options.rate)),
         {OURS: ours(MEASURED, size), **theirs},
         MEASURED,
         options.repeats,

@@ -39,6 +39,12 @@ def _shares(title: str, of: str, shares: Mapping[str, float]) -> Table:
     return Table(title, ("phase", of), [[name, f"{share:.1f}"] for name, share in shares.items()])
 
 
+def _connection_tables(report: Report) -> list[Table]:
+    """Return the rates, and the time that jobs spend. A ratio above 1 is a connection slower than none."""
+    [cell] = report["cells"]
+    return [rate_table(cell, "records/s"), *_times_spent(report["seconds"])]
+
+
 def _pipeline_pictures(report: Report) -> list[str]:
     [cell] = report["cells"]
     of_time = {"wall clock": report["shares"]["wall"], "cores": report["shares"]["python"]}
@@ -47,7 +53,6 @@ def _pipeline_pictures(report: Report) -> list[str]:
 
 def _stage_tables(report: Report) -> list[Table]:
     [cell] = report["cells"]
-    spent = report["seconds"]
     names = [f"p{each}" for each in PERCENTILES]
     rows = [
         [stage, *(f"{load['seconds'][name]:.2f}" for name in names), f"{load['feed_behind']:.2f}"]
@@ -57,6 +62,12 @@ def _stage_tables(report: Report) -> list[Table]:
     return [
         rate_table(cell, "records/s"),
         Table(title, ("groups in", *names, "feed behind"), rows),
+        *_times_spent(report["seconds"]),
+    ]
+
+
+def _times_spent(spent: Mapping[str, Report]) -> list[Table]:
+    return [
         _spent("Wall clock, by phase", "seconds for a million records", spent, "wall"),
         _spent("Cores, by phase of endmark's Python", "core seconds for a million records", spent, "python"),
     ]
@@ -170,6 +181,7 @@ TABLES: dict[str, Callable[[Report], list[Table]]] = {
     "three-streams": _pipeline_tables,
     "lookup-alone": _pipeline_tables,
     "further-stage": _stage_tables,
+    "connections": _connection_tables,
     "latency": _latency_tables,
     "recovery": _recovery_tables,
     "sidecar": _sidecar_tables,
@@ -180,6 +192,7 @@ PICTURES: dict[str, Callable[[Report], list[str]]] = {
     "three-streams": _pipeline_pictures,
     "lookup-alone": _pipeline_pictures,
     "further-stage": _stage_pictures,
+    "connections": _stage_pictures,
     "latency": _latency_pictures,
     "recovery": _recovery_pictures,
     "batch-profile": _profile_pictures,

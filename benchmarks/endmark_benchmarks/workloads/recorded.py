@@ -54,8 +54,15 @@ class Servers:
 
 
 @contextmanager
-def running(recorded: Recorded, say: Callable[[str], None]) -> Iterator[Servers]:
-    """The broker and the database of a recording, which is made when it is not there.
+def running(
+    recorded: Recorded, say: Callable[[str], None], broker: Broker | None = None
+) -> Iterator[Servers]:
+    """Start the broker and the database of a recording, which is made when it is not there.
+
+    Args:
+        recorded: the recording.
+        say: hears of the course of that.
+        broker: the broker, if it is not the usual one. Its topics are in the recording's `broker`.
 
     Raises:
         MissingPartError: a server cannot start.
@@ -65,7 +72,7 @@ def running(recorded: Recorded, say: Callable[[str], None]) -> Iterator[Servers]
         shutil.rmtree(recorded.directory, ignore_errors=True)
     recorded.directory.mkdir(parents=True, exist_ok=True)
     with ExitStack() as parts:
-        broker = parts.enter_context(Broker(recorded.directory / "broker", say=say))
+        parts.enter_context(broker := broker or Broker(recorded.directory / "broker", say=say))
         database = parts.enter_context(MariaDb(recorded.directory / "mariadb", memory=SERVER_MEMORY))
         if not complete.exists():
             say(f"recording {recorded.directory}")

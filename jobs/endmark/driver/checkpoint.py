@@ -90,7 +90,7 @@ class KnownTable:
 
 def known_tables(checkpoint: Location) -> dict[str, KnownTable]:
     """Return the tables that batches of a claimed checkpoint may have written, by name."""
-    found = json.loads(text_if_any(checkpoint, _TABLES) or "{}")
+    found = _stored(checkpoint, _TABLES) or {}
     return {name: KnownTable(**table) for name, table in found.items()}
 
 
@@ -186,7 +186,7 @@ def pin(checkpoint: Location, settings: Mapping[str, Any], warehouse: Location) 
 
 def pinned_settings(checkpoint: Location) -> dict[str, Any] | None:
     """Return the settings that a checkpoint was made with; `None` if no job has made one there."""
-    found: dict[str, Any] | None = json.loads(text_if_any(checkpoint, _SETTINGS) or "null")
+    found: dict[str, Any] | None = _stored(checkpoint, _SETTINGS)
     return found
 
 
@@ -196,7 +196,7 @@ def first_offsets(checkpoint: Location) -> dict[str, dict[str, dict[int, int]]]:
     They are by stream, column and partition. A partition that is not named is read with the column from its
     start on, and so are columns that are not named.
     """
-    found = json.loads(text_if_any(checkpoint, _FIRST_OFFSETS) or "{}")
+    found = _stored(checkpoint, _FIRST_OFFSETS) or {}
     return {
         stream: {
             column: {int(partition): offset for partition, offset in partitions.items()}
@@ -219,13 +219,30 @@ def start_offsets(checkpoint: Location) -> dict[str, dict[str, int]]:
 
     A partition of a topic that is not named came later, and was read from its offset 0 on.
     """
-    found: dict[str, dict[str, int]] = json.loads(text_if_any(checkpoint, _START_OFFSETS) or "{}")
+    found: dict[str, dict[str, int]] = _stored(checkpoint, _START_OFFSETS) or {}
     return found
 
 
 def keep_start_offsets(checkpoint: Location, offsets: Mapping[str, Mapping[str, int]]) -> None:
     """Store the offsets at which the first batch begins. If it is repeated, Kafka may hold fewer records."""
     write_text(checkpoint, _START_OFFSETS, json.dumps(offsets, indent=2, sort_keys=True))
+
+
+def _stored(checkpoint: Location, name: str) -> Any:
+    """Return the value in a file of JSON; `None` without the file.
+
+    Raises:
+        ConfigError: the file has no JSON.
+    """
+    if (text := text_if_any(checkpoint, name)) is None:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ConfigError(
+            f"{checkpoint / name} is no JSON ({error}); restore this file from a copy of the checkpoint, or "
+            "start with a new checkpoint and an empty warehouse"
+        ) from error
 
 
 def changed(pinned: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:

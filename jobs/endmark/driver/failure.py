@@ -38,6 +38,11 @@ def cause_of(failure: str, bootstrap: ClusterOrAddress) -> str:
             f"Kafka at {bootstrap} refuses the job: {cause}; correct kafka.tls or kafka.sasl, or give the "
             "user its rights (docs/secured-kafka.md), and run the job again from its checkpoint"
         )
+    if re.search(r"(?:Checksum|NoSuchFile|FileNotFound)Exception: .*/spark/state/", cause):
+        return (
+            f"{cause}; restore this file from a copy of the checkpoint, or begin a new checkpoint by "
+            "`endmark migrate FILE`"
+        )
     if "org.apache.kafka" in cause:
         return f"Kafka at {bootstrap}: {cause}; when it is back, run the job again from its checkpoint"
     return cause

@@ -7,14 +7,20 @@ batch is committed.
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
+from endmark.errors import ConfigError
 from endmark.storage import entries, text_if_any
 
 if TYPE_CHECKING:
     from endmark.storage import Location
 
 _PARTITIONS_NAMED = 8
+# The lines of a file by its log: a version, and then lines of JSON.
+_LINES = {"offsets": 3, "commits": 2}
+_VERSION = re.compile(r"v\d+")
+_SHOWN = 40  # characters
 
 
 def unfinished_batch(spark_checkpoint: Location) -> str | None:
@@ -39,6 +45,39 @@ def planned_ends(spark_checkpoint: Location) -> dict[str, dict[str, int]]:
     """Return the first offset that no batch was planned for, by topic and partition; empty before a batch."""
     planned = newest(spark_checkpoint / "offsets")
     return {} if planned is None else _offsets(spark_checkpoint, planned)
+
+
+def require_whole(spark_checkpoint: Location) -> None:
+    """Refuse a checkpoint whose newest files are torn, since Spark's error would not name the file.
+
+    Spark writes these files completely or not at all. But a machine that loses its power may keep a half.
+
+    Raises:
+        ConfigError: a file is torn; the text names it.
+    """
+    names = ["metadata"]
+    names += [f"{log}/{last}" for log in _LINES if (last := newest(spark_checkpoint / log)) is not None]
+    for name in names:
+        text = text_if_any(spark_checkpoint, name)
+        if text is not None and not _is_whole(text.splitlines(), _LINES.get(name.partition("/")[0], 1)):
+            raise ConfigError(
+                f"{spark_checkpoint / name} is torn: it ends with {text[-_SHOWN:]!r}; restore this file from "
+                "a copy of the checkpoint, or begin a new checkpoint by `endmark migrate FILE`"
+            )
+
+
+def _is_whole(lines: list[str], least: int) -> bool:
+    """Return whether a file has enough lines, and each of them is a version or JSON."""
+    known = (_VERSION.fullmatch(line) or _is_json(line) for line in lines)
+    return len(lines) >= least and all(known)
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
 
 
 def newest(log: Location) -> int | None:

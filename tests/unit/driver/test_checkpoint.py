@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from endmark.driver.checkpoint import claimed, next_batch, pin, settings
+from endmark.driver.checkpoint import (
+    claimed,
+    first_offsets,
+    known_tables,
+    next_batch,
+    pin,
+    pinned_settings,
+    settings,
+    start_offsets,
+)
 from endmark.errors import ConfigError, MissingPartError
 from endmark.operators.stream_join.presets import Preset
 from endmark.pipeline import Pipeline
@@ -156,6 +166,19 @@ def test_the_next_batch_is_the_first_that_is_not_committed(tmp_path: Path) -> No
     for name in ("8", "9", "10", ".10.crc"):
         (commits / name).touch()
     assert next_batch(tmp_path) == 11
+
+
+@pytest.mark.parametrize("read", [pinned_settings, known_tables, first_offsets, start_offsets])
+def test_a_torn_file_is_refused_by_name(tmp_path: Path, read: Callable[[Path], object]) -> None:
+    (tmp_path / "endmark").mkdir()
+    assert not read(tmp_path)
+    for name in ("settings", "tables", "first_offsets", "start_offsets"):
+        (tmp_path / "endmark" / f"{name}.json").write_text('{"buckets": 2, "str')
+
+    with pytest.raises(
+        ConfigError, match=r"endmark/\w+\.json is no JSON \(Unterminated string.*restore this file"
+    ):
+        read(tmp_path)
 
 
 def test_tables_of_another_checkpoint_are_refused(tmp_path: Path) -> None:

@@ -38,6 +38,13 @@ def test_no_batch_is_at_hand_before_the_first(tmp_path: Path) -> None:
         (f"{SPARKS_WORDS}\nendmark.errors.ConfigError: first\nendmark.x.TaskError: last\n", "last"),
         ("py4j.Py4JException: Return Message: Traceback\n  File x\nKeyError: 'y'\n\n\tat z", "KeyError: 'y'"),
         ("a.b.CException: outer\nCaused by: d.e.FException: inner\n\tat g", "d.e.FException: inner"),
+        (
+            "a.NoSuchFileException: /c/spark/state/0/1/4.changelog",
+            (
+                "a.NoSuchFileException: /c/spark/state/0/1/4.changelog; restore this file from a copy of the "
+                "checkpoint, or begin a new checkpoint by `endmark migrate FILE`"
+            ),
+        ),
         ("nothing known", "nothing known"),
     ],
 )

@@ -1,0 +1,221 @@
+"""The kinds of damage to the files of a job that does not run, and what its next start must do.
+
+Some of them are what a crash at a certain moment leaves behind. Others are what people, disks and backups do.
+A job recovers if its tables are right in the end. It refuses if it ends with an error that says which file or
+setting is wrong, before it has changed any table.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from damage.home import Home
+
+Damage = Callable[[Home], None]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of damage.
+
+    Args:
+        how: tells it in a table of the docs.
+        do: damages the files; it fails if they are not there, so each run with a damage has it.
+        refused: a regular expression that the job's error must match; `None`: the job recovers.
+        settings: fields that are set in the pipeline file for the next start.
+        buckets: the number of buckets of the next start; two at the first one.
+        repeats: whether the last batch is run again.
+        alters: whether the rows of the relation are others at the next start.
+    """
+
+    how: str
+    do: Damage
+    refused: str | None = None
+    settings: tuple[str, ...] = ()
+    buckets: int = 2
+    repeats: bool = False
+    alters: bool = False
+
+
+def _remove(file: Path) -> None:
+    """Remove a file and Hadoop's checksum of it."""
+    file.unlink()
+    checksum_of(file).unlink(missing_ok=True)
+
+
+def checksum_of(file: Path) -> Path:
+    return file.with_name(f".{file.name}.crc")
+
+
+def _tear(file: Path) -> None:
+    """Keep the first half of a file, without Hadoop's checksum, as a crash of the machine may leave it."""
+    content = file.read_bytes()
+    assert len(content) > 1, file
+    file.write_bytes(content[: len(content) // 2])
+    checksum_of(file).unlink(missing_ok=True)
+
+
+def _lose_commit(home: Home) -> None:
+    _remove(home.spark / "commits" / str(home.last_batch))
+
+
+def _lose_commit_of_tables(home: Home) -> None:
+    """Take the last batch from the checkpoint, and from the last table that has it."""
+    last = home.last_batch
+    having = [table for table in home.tables if _has_batch(_newest_version(table), last)]
+    assert having, "no table has rows of the last batch"
+    _newest_version(having[-1]).unlink()
+    _lose_commit(home)
+
+
+def _newest_version(table: Path) -> Path:
+    return max((table / "_delta_log").glob("*.json"))
+
+
+def _has_batch(version: Path, batch: int) -> bool:
+    actions = map(json.loads, version.read_text().splitlines())
+    return any(action["txn"]["version"] == batch for action in actions if "txn" in action)
+
+
+def _lose_plan(home: Home) -> None:
+    """Take the newest plan and its commit, of a batch whose rows are in a table."""
+    last = home.last_batch
+    assert any(_has_batch(_newest_version(table), last) for table in home.tables)
+    _remove(home.spark / "offsets" / str(last))
+    _lose_commit(home)
+
+
+def _go_back(home: Home) -> None:
+    """Put an older copy of the checkpoint in the place of the newest one."""
+    last = home.last_batch
+    for log in ("offsets", "commits"):
+        for number in (last, last - 1):
+            _remove(home.spark / log / str(number))
+
+
+def _tear_plan(home: Home) -> None:
+    _tear(home.spark / "offsets" / str(home.last_batch))
+    _lose_commit(home)
+
+
+def _tear_commit(home: Home) -> None:
+    _tear(home.spark / "commits" / str(home.last_batch))
+
+
+def _state_files(home: Home) -> list[Path]:
+    """Return the newest file of state of each bucket."""
+    partitions = [each for each in (home.spark / "state" / "0").iterdir() if each.name.isdecimal()]
+    assert partitions
+    return [_newest(each.glob("[0-9]*.[cz]*")) for each in partitions]
+
+
+def _newest(files: Iterable[Path]) -> Path:
+    return max(files, key=lambda file: int(file.name.partition("_")[0].partition(".")[0]))
+
+
+def _flip_state(home: Home) -> None:
+    for file in _state_files(home):
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+
+
+def _lose_state(home: Home) -> None:
+    for file in _state_files(home):
+        _remove(file)
+
+
+def _lose_checkpoint(home: Home) -> None:
+    shutil.rmtree(home.checkpoint)
+
+
+def _lose_tables(home: Home) -> None:
+    shutil.rmtree(home.directory / "warehouse")
+
+
+def _tear_version(home: Home) -> None:
+    """Tear the newest version of a table whose last batch is in the checkpoint."""
+    [table] = [each for each in home.tables if each.name == ("groups" if _has_groups(home) else "results")]
+    _tear(_newest_version(table))
+
+
+def _has_groups(home: Home) -> bool:
+    return (home.directory / "warehouse" / "groups").exists()
+
+
+def _do_nothing(_home: Home) -> None:
+    """Leave all files as they are."""
+
+
+KINDS = {
+    "none": Kind("nothing is damaged: the control", _do_nothing),
+    "commit lost": Kind(
+        "the last batch is in all tables, and the checkpoint has no commit of it", _lose_commit, repeats=True
+    ),
+    "commit lost between tables": Kind(
+        "in addition, one of the tables lacks the batch", _lose_commit_of_tables, repeats=True
+    ),
+    "relation altered": Kind(
+        "in addition to a lost commit, all rows of the relation are altered before the batch is repeated",
+        _lose_commit,
+        repeats=True,
+        alters=True,
+    ),
+    "plan lost": Kind(
+        "tables have a batch for which the checkpoint has no offsets", _lose_plan, r"table \S+ has batch \d+"
+    ),
+    "older checkpoint": Kind(
+        "a backup of the checkpoint is put in the place of a newer one", _go_back, r"table \S+ has batch \d+"
+    ),
+    "plan torn": Kind("half of the file with a batch's offsets is there", _tear_plan, r"offsets/\d+"),
+    "commit torn": Kind("half of the file with a batch's commit is there", _tear_commit, r"commits/\d+"),
+    "state altered": Kind(
+        "a bit of each bucket's newest file of state is another one", _flip_state, r"state/0/\d"
+    ),
+    "state lost": Kind("the newest file of state of each bucket is missing", _lose_state, r"state/0/\d"),
+    "metadata lost": Kind(
+        "the file with the query's id is missing", lambda home: _remove(home.spark / "metadata"), "metadata"
+    ),
+    "metadata torn": Kind(
+        "half of the file with the query's id is there",
+        lambda home: _tear(home.spark / "metadata"),
+        "metadata",
+    ),
+    "settings torn": Kind(
+        "half of the file with the checkpoint's settings is there",
+        lambda home: _tear(home.checkpoint / "endmark" / "settings.json"),
+        r"endmark/settings\.json",
+    ),
+    "tables' ids torn": Kind(
+        "half of the file with the ids of the tables is there",
+        lambda home: _tear(home.checkpoint / "endmark" / "tables.json"),
+        r"endmark/tables\.json",
+    ),
+    "first offsets torn": Kind(
+        "half of the file with the first offsets is there",
+        lambda home: _tear(home.checkpoint / "endmark" / "start_offsets.json"),
+        r"endmark/start_offsets\.json",
+    ),
+    "app id lost": Kind(
+        "the file with the id of the checkpoint is missing",
+        lambda home: (home.checkpoint / "endmark" / "app_id").unlink(),
+        "another checkpoint",
+    ),
+    "checkpoint lost": Kind(
+        "the tables are there without their checkpoint", _lose_checkpoint, "another checkpoint"
+    ),
+    "tables lost": Kind("the checkpoint is there without its tables", _lose_tables, r"table \S+ is missing"),
+    "table torn": Kind("half of a table's newest version is there", _tear_version, r"_delta_log"),
+    "other buckets": Kind(
+        "the job starts with another number of buckets", _do_nothing, "buckets was 2, is 3", buckets=3
+    ),
+    "knobs changed": Kind(
+        "the job starts with other sizes of batches, and other knobs of its steps",
+        _do_nothing,
+        settings=("batch.records=70",),
+    ),
+}
