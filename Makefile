@@ -35,11 +35,11 @@ demo: $(READY) ## Run the whole warehouse here and verify it: make demo ARGS="--
 
 .PHONY: test
 test: $(READY) test-system lint types ## Set up, then run units, oracle, and the first tests of the whole stack
-	$(BIN)/pytest $(BESIDE) --hypothesis-profile=ci $(ARGS) $(FIRST) tests/oracle tests/simulation tests/unit tests/tidy jobs papers benchmarks
+	$(BIN)/pytest $(BESIDE) --hypothesis-profile=ci $(ARGS) $(FIRST) tests/damage/test_page.py tests/oracle tests/simulation tests/unit tests/tidy jobs papers benchmarks
 
 .PHONY: test-all
 test-all: $(READY) test-system ## Run the other tests of the whole stack, and those of faults; PART=0, 1 or 2: a third of these
-	$(BIN)/pytest $(BESIDE) $(ARGS) $(FIRST:%=--ignore=%) $(FAULTS) tests/stack tests/browser
+	$(BIN)/pytest $(BESIDE) $(ARGS) $(FIRST:%=--ignore=%) $(FAULTS) tests/damage tests/stack tests/browser
 
 .PHONY: oracle
 oracle: $(READY) test-system ## Run every operator on CASES random histories (2000), then with faults that the oracle must notice

@@ -28,6 +28,7 @@ LONG = (
     "stack/test_pulse.py",
     "faults/test_outages.py",
     "faults/test_stops.py",
+    "damage/test_damages.py",
     "stack/test_nexmark.py",
     "stack/test_class_archive.py",
     "stack/test_pace.py",
