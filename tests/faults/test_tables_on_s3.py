@@ -72,6 +72,7 @@ def test_a_driver_wakes_behind_its_successor(tmp_path: Path, monkeypatch: pytest
         after = warehouse.verify()
 
     assert warehouse.batches() > read, "the second job had nothing to do"
+    # It is told by the ops database, or by a file that the other job has written.
     assert "has gone on from this checkpoint" in str(errors(first)[-1])
     assert after.ok, after.to_json()
 

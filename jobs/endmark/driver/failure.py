@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from endmark.storage import Location
 
 
+# Spark's words for a file that another job has written to a checkpoint without a lock.
+_OTHERS_FILE = r"File already exists: .*/spark/(?:offsets|commits)/\d|CONCURRENT_STREAM_LOG_UPDATE"
+
+
 def failure_of(failure: str, pipeline: str, spark_checkpoint: Location, bootstrap: ClusterOrAddress) -> str:
     """Return one line for the console and the run's error: pipeline, batch, offsets and cause.
 
@@ -42,6 +46,11 @@ def cause_of(failure: str, bootstrap: ClusterOrAddress) -> str:
         return (
             f"{cause}; restore this file from a copy of the checkpoint, or begin a new checkpoint by "
             "`endmark migrate FILE`"
+        )
+    if re.search(_OTHERS_FILE, cause):
+        return (
+            f"another job has gone on from this checkpoint, and this one writes nothing more: {cause}. It was "
+            "paused for so long that it counted as dead"
         )
     if "org.apache.kafka" in cause:
         return f"Kafka at {bootstrap}: {cause}; when it is back, run the job again from its checkpoint"

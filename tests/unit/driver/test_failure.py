@@ -45,6 +45,14 @@ def test_no_batch_is_at_hand_before_the_first(tmp_path: Path) -> None:
                 "checkpoint, or begin a new checkpoint by `endmark migrate FILE`"
             ),
         ),
+        (
+            "a.AException: File already exists: s3a://b/c/spark/commits/1",
+            (
+                "another job has gone on from this checkpoint, and this one writes nothing more: "
+                "a.AException: File already exists: s3a://b/c/spark/commits/1. It was paused for so long "
+                "that it counted as dead"
+            ),
+        ),
         ("nothing known", "nothing known"),
     ],
 )
