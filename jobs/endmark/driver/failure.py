@@ -49,8 +49,8 @@ def cause_of(failure: str, bootstrap: ClusterOrAddress) -> str:
         )
     if re.search(_OTHERS_FILE, cause):
         return (
-            f"another job has gone on from this checkpoint, and this one writes nothing more: {cause}. It was "
-            "paused for so long that it counted as dead"
+            f"another job has gone on from this checkpoint, and this one writes nothing more: {cause}. It "
+            "was paused for so long that it counted as dead"
         )
     if "org.apache.kafka" in cause:
         return f"Kafka at {bootstrap}: {cause}; when it is back, run the job again from its checkpoint"
