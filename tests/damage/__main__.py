@@ -37,10 +37,8 @@ def main() -> int:
                 for kind in kinds:
                     outcome = bench.outcome(name, kind)
                     runs[kind].append(round(outcome.seconds, 1))
-                    print(
-                        f"seed {seed}, {name}, {kind}: {outcome.wrong or outcome.error or 'recovered'}",
-                        flush=True,
-                    )
+                    said = " ".join((outcome.wrong or outcome.error or "recovered").split())
+                    print(f"seed {seed}, {name}, {kind}: {said[:300]}", flush=True)
                     if outcome.wrong is not None:
                         again = f'--seeds 1 --seed {seed} --pipeline {name} --kind "{kind}"'
                         wrong[kind] = wrong.get(kind, 0) + 1

@@ -214,7 +214,7 @@ KINDS = {
         "the job starts with another number of buckets", _do_nothing, "buckets was 2, is 3", buckets=3
     ),
     "knobs changed": Kind(
-        "the job starts with other sizes of batches, and other knobs of its steps",
+        "the job starts with smaller batches",
         _do_nothing,
         settings=("batch.records=70",),
     ),
