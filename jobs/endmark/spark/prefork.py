@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 SOCKET = "ENDMARK_PREFORK"
 """The environment variable with the path of the socket."""
 _STREAMS = 3
+# Spark sets these for workers. They must be there before Python starts: equal texts have equal hashes in all
+# workers, and NumPy starts no threads, of which a forked process has none.
+_FOR_IMPORTS = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
 _LONGEST = 1 << 20  # bytes that are received at once
 # Modules that the JVM runs.
 _RUN = (
@@ -59,7 +62,8 @@ def preforking() -> Iterator[Callable[[], None]]:
         def start() -> None:
             # The server ends with this process, which holds the other end of its standard input.
             command = [sys.executable, "-m", __name__, str(path)]
-            server = subprocess.Popen(command, stdin=subprocess.PIPE)
+            environment = os.environ | _FOR_IMPORTS
+            server = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
             started.callback(server.communicate)
 
         os.environ[SOCKET] = str(path)

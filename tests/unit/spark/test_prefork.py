@@ -21,7 +21,7 @@ import json, os, sys
 said = json.loads(sys.stdin.readline())
 print(json.dumps({
     "said": said, "arguments": sys.argv[1:], "value": os.environ["VALUE"], "directory": os.getcwd(),
-    "imported": "pyspark.worker" in sys.modules, "pid": os.getpid(),
+    "imported": "pyspark.worker" in sys.modules, "hash": hash("text"), "pid": os.getpid(),
 }), flush=True)
 sys.stdin.readline()
 print("ends", file=sys.stderr)
@@ -72,6 +72,7 @@ def line(process: subprocess.Popen[str], text: str) -> dict[str, object]:
 def test_a_process_has_its_streams_arguments_and_environment(server: Path) -> None:
     """Two at once do not get each other's. Each lives until its own program ends."""
     first, second = (started("program", name, "--x=1", directory=server) for name in ("one", "two"))
+    hashed = [sys.executable, "-c", "print(hash('text'))"]
     answers = [line(process, f'"to {name}"') for process, name in ((second, "two"), (first, "one"))]
 
     for answer, name in zip(answers, ("two", "one"), strict=True):
@@ -81,6 +82,7 @@ def test_a_process_has_its_streams_arguments_and_environment(server: Path) -> No
             "value": "a\nb",
             "directory": str(server),
             "imported": True,
+            "hash": int(subprocess.check_output(hashed, env=os.environ | {"PYTHONHASHSEED": "0"})),
             "pid": answer["pid"],
         }
     assert second.poll() is None
