@@ -188,15 +188,17 @@ def random_schemas(draw: st.DrawFn) -> Any:
     return draw(st.recursive(plain, more, max_leaves=8))
 
 
+PATHS = st.sampled_from([("A",), ("B",), ("A", "B"), ("A", "A", "B")])
 VALUES = st.sampled_from([b"\0", b"\2\2", b"\0\0\0\2a\0", b"\2a", b"\1"])
 
 
 @cases(300, among=2)
-@given(written=random_schemas(), value=VALUES)
-def test_schemas_are_refused_alike(written: Any, value: bytes) -> None:
+@given(written=random_schemas(), value=VALUES, path=PATHS, ignoring=st.booleans())
+def test_schemas_are_refused_alike(written: Any, value: bytes, path: tuple[str, ...], ignoring: bool) -> None:
     """A schema of random parts never stops the parser, which agrees with `verify` on each record by it."""
     others = {"bid_at": ColumnType.parse("timestamp?"), "A": ColumnType.parse("string?")}
-    stream, schemas = stream_of(PAIR | others, ignoring=True), Schemas({1: json.dumps(written)})
+    stream = stream_of({**PAIR, **others}, {"A": path}, ignoring=ignoring)
+    schemas = Schemas({1: json.dumps(written)})
 
     assert fates(stream, schemas, [framed(1, value)]) == [plain(stream, schemas, framed(1, value))]
 
@@ -407,6 +409,47 @@ def test_aliases_meet_the_same_fate(names: tuple[str, str]) -> None:
         for column in ("c", "f"):
             stream = stream_of(PAIR | {column: ColumnType.parse("string?")}, ignoring=ignoring)
             assert fates(stream, schemas, [value]) == [plain(stream, schemas, value)]
+
+
+def _inner(name: str, *fields: tuple[str, Any], **more: Any) -> dict[str, Any]:
+    listed = [{"name": each, "type": kind, **more} for each, kind in fields]
+    return {"type": "record", "name": name, "fields": listed}
+
+
+WITHIN: list[Any] = [
+    *("null", "int", "string", _inner("R"), _inner("R", ("b", "string")), _inner("R", ("b", "int"))),
+    *(_inner("R", ("b", ["null", "string"])), _inner("R", ("b", "string"), ("x", "boolean"))),
+    *(_inner("R", ("x", "string")), _inner("R", ("x", "string"), aliases=["b"])),
+    *(["null", _inner("R", ("b", "string"))], [_inner("R", ("b", "string")), "null"]),
+    *(["null", "int", _inner("R", ("b", "string"))], ["null", _inner("R", ("x", "string"))]),
+    *([_inner("R", ("b", "string")), _inner("S", ("x", "string"), ("b", "string"))],),
+    *([_inner("R", ("b", "string")), _inner("S", ("x", "int"))], _inner("R", ("b", _inner("S")))),
+]
+
+
+@pytest.mark.parametrize("ignoring", [False, True])
+@pytest.mark.parametrize("column", ["string", "string?"])
+@pytest.mark.parametrize("kind", WITHIN, ids=str)
+def test_listed_records_within_records_meet_the_same_fate(kind: Any, column: str, ignoring: bool) -> None:
+    """A column is in a record that is there, or null, or something else, with and without other fields."""
+    fields = [{"name": "a", "type": kind}, {"name": "item_id", "type": "long"}]
+    schemas = Schemas({1: json.dumps({"type": "record", "name": "Row", "fields": fields})})
+    stream = stream_of(PAIR | {"c": ColumnType.parse(column)}, {"c": ("a", "b")}, ignoring=ignoring)
+    ends = [
+        b"",
+        b"\2",
+        b"\0\2",
+        b"\2\2",
+        b"\2u\2",
+        b"\0\2u\2",
+        b"\2\2u\2",
+        b"\4\2u\2",
+        b"\2u\1\2",
+        b"\2\2u\2u\2",
+    ]
+    values: list[bytes | None] = [framed(1, end) for end in ends]
+
+    assert fates(stream, schemas, values) == [plain(stream, schemas, value) for value in values]
 
 
 def test_listed_schemas_meet_the_same_fate() -> None:

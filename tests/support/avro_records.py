@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from hypothesis import strategies as st
 
 from endmark.pipeline import Stream
+from endmark.pipeline.record_parts import Origin, RecordPart
 from endmark.schema_registry import UnknownSchemaError
 from endmark.types import ColumnType
 from support.avro_registry import logical
@@ -147,6 +148,7 @@ class World:
         columns: the columns of the stream.
         values: rows as fastavro takes them.
         read: functions that return the values of columns, by name.
+        paths: the names of nested fields that lead to a column, where it is no field of its own name.
         ignoring: whether the schema may have other fields.
     """
 
@@ -154,46 +156,83 @@ class World:
     columns: dict[str, ColumnType] = field(repr=False)
     values: st.SearchStrategy[dict[str, Any]] = field(repr=False)
     read: dict[str, Any] = field(repr=False)
+    paths: dict[str, tuple[str, ...]]
     ignoring: bool
 
     @property
     def stream(self) -> Stream:
         """The stream, without what it does not need to be read."""
-        return stream_of(self.columns, ignoring=self.ignoring)
+        return stream_of(self.columns, self.paths, ignoring=self.ignoring)
 
     def expected(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """Return the row of a value."""
-        return {
-            name: None if value.get(name) is None else self.read[name](value[name]) for name in self.columns
-        }
+        row = {}
+        for name in self.columns:
+            found: Any = value
+            for each in self.paths.get(name, (name,)):
+                found = None if found is None else found.get(each)
+            row[name] = None if found is None else self.read[name](found)
+        return row
 
 
-def stream_of(columns: Mapping[str, ColumnType], *, ignoring: bool = False) -> Stream:
+def stream_of(
+    columns: Mapping[str, ColumnType],
+    paths: Mapping[str, tuple[str, ...]] | None = None,
+    *,
+    ignoring: bool = False,
+) -> Stream:
+    """Return a stream of Avro, with the nested fields that lead to some of its columns."""
     bids = PIPELINE.streams["bids"]
     changes = {
         "format": "avro",
         "columns": dict(columns),
         "punctuated_on": ("item_id",),
         "extra": "ignore" if ignoring else "dead_letter",
+        "taken_from": {name: RecordPart(Origin.VALUE, path) for name, path in (paths or {}).items()},
     }
     return bids.model_copy(update=changes)
 
 
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
-    """A schema with a key and a few other fields. Some of these are no columns, and some may be null."""
+    """A schema with a key and a few other fields. Some of these are no columns, and some may be null.
+
+    Columns may be in a record `r`, and in a record `s` within that. If such a record may be null, so may its
+    columns.
+    """
     time = logical("long", "timestamp-micros")
     fields: list[dict[str, Any]] = [{"name": "item_id", "type": "long"}, {"name": "bid_at", "type": time}]
     columns = {"item_id": ColumnType.LONG, "bid_at": ColumnType.TIMESTAMP}
     values: dict[str, st.SearchStrategy[Any]] = {"item_id": _LONGS, "bid_at": _MICROS}
     read: dict[str, Any] = dict.fromkeys(columns, lambda value: value)
+    paths: dict[str, tuple[str, ...]] = {}
+    inner: dict[tuple[str, ...], _Fields] = {("r",): _Fields(), ("r", "s"): _Fields()}
+    optional = {place: draw(st.booleans()) for place in inner}
     for at, leaf in enumerate(draw(st.lists(st.sampled_from(LEAVES), max_size=5))):
         nullable, name = draw(st.booleans()), f"c{at}"
-        kind = [leaf.type, "null"][:: draw(st.sampled_from([1, -1]))] if nullable else leaf.type
-        fields.append({"name": name, "type": kind})
-        columns[name] = ColumnType.parse(leaf.column + ("?" if nullable else ""))
-        values[name] = st.none() | leaf.values if nullable else leaf.values
-        read[name] = leaf.read
+        place = draw(st.sampled_from([(), ("r",), ("r", "s")]))
+        kind = _or_null(draw, leaf.type) if nullable else leaf.type
+        drawn = st.none() | leaf.values if nullable else leaf.values
+        may_lack = nullable or any(optional[place[: at + 1]] for at in range(len(place)))
+        columns[name], read[name] = ColumnType.parse(leaf.column + ("?" if may_lack else "")), leaf.read
+        if place:
+            paths[name] = (
+                (*place, "of") if draw(st.booleans()) and not inner[place].fields else (*place, name)
+            )
+            inner[place].add(paths[name][-1], kind, drawn)
+        else:
+            fields.append({"name": name, "type": kind})
+            values[name] = drawn
+    for place, within in reversed(inner.items()):
+        if within.fields:
+            kind, drawn = within.record(place[-1].upper())
+            if optional[place]:
+                kind, drawn = _or_null(draw, kind), st.none() | drawn
+            if place[:-1]:
+                inner[place[:-1]].add(place[-1], kind, drawn)
+            else:
+                fields.append({"name": place[0], "type": kind})
+                values[place[0]] = drawn
     others = draw(st.lists(NESTED, max_size=2))
     for at, (kind, each) in enumerate(others):
         fields.append({"name": f"x{at}", "type": kind})
@@ -202,7 +241,28 @@ def worlds(draw: st.DrawFn) -> World:
         columns["gone"], read["gone"] = ColumnType.parse("string?"), str
     fields = draw(st.permutations(fields))
     schema = named_apart({"type": "record", "name": "Row", "namespace": "shop", "fields": fields}, [0])
-    return World(schema, columns, st.fixed_dictionaries(values), read, ignoring=bool(others))
+    return World(schema, columns, st.fixed_dictionaries(values), read, paths, ignoring=bool(others))
+
+
+@dataclass
+class _Fields:
+    """The fields of a record within another one."""
+
+    fields: list[dict[str, Any]] = field(default_factory=list)
+    values: dict[str, st.SearchStrategy[Any]] = field(default_factory=dict)
+
+    def add(self, name: str, kind: Any, values: st.SearchStrategy[Any]) -> None:
+        self.fields.append({"name": name, "type": kind})
+        self.values[name] = values
+
+    def record(self, name: str) -> tuple[Any, st.SearchStrategy[Any]]:
+        """Return the type of the record, and values of it."""
+        return {"type": "record", "name": name, "fields": self.fields}, st.fixed_dictionaries(self.values)
+
+
+def _or_null(draw: st.DrawFn, kind: Any) -> list[Any]:
+    """Return a union of a type and null, in either order."""
+    return [kind, "null"][:: draw(st.sampled_from([1, -1]))]
 
 
 @dataclass(frozen=True)

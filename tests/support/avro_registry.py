@@ -20,6 +20,7 @@ from endmark.types import ColumnType
 
 PUNCTUATION = json.loads((Path(__file__).parents[2] / "schemas" / "punctuation.v1.avsc").read_text())
 MARK = "$punctuation"
+Way = tuple[str, ...]
 # A registry that no process has. Its schemas are put where a process keeps those that it has asked for.
 NOWHERE = "http://localhost:1"
 
@@ -54,18 +55,35 @@ def registered(schema: Any) -> int:
     return number
 
 
-def from_json(document: Mapping[str, Any], columns: Mapping[str, ColumnType]) -> bytes:
-    """Return a row or a punctuation of JSON, framed, by a schema of its own in `NOWHERE`."""
+def from_json(document: Mapping[str, Any], columns: Mapping[Way, ColumnType]) -> bytes:
+    """Return a row or a punctuation of JSON, framed, by a schema of its own in `NOWHERE`.
+
+    Args:
+        document: the row or the punctuation.
+        columns: the types of columns, by the names of the nested members that lead to them.
+    """
     if MARK in document:
         return framed(registered(PUNCTUATION), punctuation(document[MARK]))
-    found = {name: _typed(value, columns.get(name)) for name, value in document.items()}
+    schema, value = _record(document, columns, ())
+    return framed(registered(schema), encoded(schema, value))
+
+
+def _record(
+    members: Mapping[str, Any], columns: Mapping[Way, ColumnType], place: Way
+) -> tuple[Any, dict[str, Any]]:
+    """Return a type for an object of JSON at a place, and its value as fastavro takes it."""
+    found = {name: _typed(value, columns, (*place, name)) for name, value in members.items()}
     fields = [{"name": name, "type": kind} for name, (kind, _) in found.items()]
-    schema = {"type": "record", "name": "Row", "namespace": "shop", "fields": fields}
-    return framed(registered(schema), encoded(schema, {name: value for name, (_, value) in found.items()}))
+    # A name is declared once.
+    schema = {"type": "record", "name": "_".join(("Row", *place)), "namespace": "shop", "fields": fields}
+    return schema, {name: value for name, (_, value) in found.items()}
 
 
-def _typed(value: Any, kind: ColumnType | None) -> tuple[Any, Any]:
+def _typed(value: Any, columns: Mapping[Way, ColumnType], place: Way) -> tuple[Any, Any]:
     """Return a type for a value of JSON, and the value as fastavro takes it."""
+    if isinstance(value, dict) and any(path[: len(place)] == place for path in columns):
+        return _record(value, columns, place)
+    kind = columns.get(place)
     found = _plainly(value) if kind is None or not isinstance(value, str) else _of_text(value, kind)
     return (["null", found[0]], found[1]) if kind is not None and kind.nullable else found
 

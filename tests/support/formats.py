@@ -73,7 +73,9 @@ def _values(document: dict[str, Any], stream: Stream, place: int) -> list[bytes 
     if stream.format == "json":
         return [json.dumps(document).encode()]
     if stream.format == "avro":
-        return [from_json(document, stream.columns)]
+        return [
+            from_json(document, {path: stream.columns[name] for name, path in stream.value_paths.items()})
+        ]
     return [xml(document, stream)] if stream.format == "xml" else _captured(document, stream, place)
 
 

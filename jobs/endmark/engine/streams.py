@@ -380,8 +380,9 @@ def check_schemas(pipeline: Pipeline) -> None:
             from endmark.wire.avro_records import layouts
 
             try:
-                columns = {name: stream.columns[name] for name in stream.value_paths}
-                _, branches = layouts(found.schema, columns, ignoring=stream.extra == "ignore")
+                paths, ignoring = stream.value_paths, stream.extra == "ignore"
+                columns = {name: stream.columns[name] for name in paths}
+                _, branches = layouts(found.schema, columns, paths, ignoring=ignoring)
                 for branch in branches:
                     if isinstance(branch, UnreadableError):
                         raise branch

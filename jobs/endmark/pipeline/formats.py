@@ -92,7 +92,7 @@ def _avro(stream: Stream, name: str, key: Sequence[str], _: object, schemas: Wri
         key=key,
         heartbeat_on=stream.heartbeat_on,
         ignoring=stream.extra == "ignore",
-        of_value=stream.value_paths.keys(),
+        paths=stream.value_paths,
     )
 
 
@@ -119,5 +119,6 @@ FORMATS = {
         "in `schema_file`.",
         _avro,
         {"schema_file": "only records of `format: avro` have a schema"},
+        members=True,
     ),
 }

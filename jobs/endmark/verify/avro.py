@@ -23,6 +23,7 @@ from endmark.verify.patterns import MARK
 from endmark.verify.reasons import UnreadableError
 
 Schemas = SchemaFile | SchemaRegistry
+_Wanted = Mapping[tuple[str, ...], str]  # columns, by the names of the nested fields that lead to them
 
 _PUNCTUATION = "endmark.Punctuation"
 _PRIMITIVE = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
@@ -140,53 +141,89 @@ def _read(schemas: Schemas, value: bytes, declared: Stream) -> dict[str, Any] | 
 def _record(reader: _Reader, written: _Type, declared: Stream) -> dict[str, Any] | bytes:
     if written.kind != "record":
         raise UnreadableError("bad_schema")
-    if written.name == _PUNCTUATION:
+    columns: Mapping[str, ColumnType] = declared.columns
+    wanted: _Wanted = {path: name for name, path in declared.value_paths.items()}
+    if is_punctuation := written.name == _PUNCTUATION:
         if not any(name == "punctuation" and kind.kind == "string" for name, _, kind in written.fields):
             raise UnreadableError("bad_schema")
-        columns: Mapping[str, ColumnType] = {"punctuation": ColumnType.STRING}
+        columns, wanted = {"punctuation": ColumnType.STRING}, {("punctuation",): "punctuation"}
     else:
-        columns = declared.columns
-    names = _columns(written, columns)
-    if written.name != _PUNCTUATION:
-        _require(written, names, declared)
-    raw = {name: reader.value(kind) for name, (_, _, kind) in zip(names, written.fields, strict=True)}
+        _require(written, wanted, declared)
+    raw = _values(reader, written, wanted)
     if not reader.ended:
         raise _MalformedError
-    row = {}
-    for name in names:
-        if name is not None:
-            kind, found = raw[name] or (None, None)
-            row[name] = None if kind is None else _json(kind, found, columns[name])
-    if written.name != _PUNCTUATION:
-        return row
-    return f'{{"{MARK}": {row["punctuation"]}}}'.encode()
+    row = {name: None if got is None else _json(*got, columns[name]) for name, got in raw.items()}
+    return f'{{"{MARK}": {row["punctuation"]}}}'.encode() if is_punctuation else row
 
 
-def _columns(written: _Type, columns: Mapping[str, ColumnType]) -> list[Any]:
-    """Return the column of each field; a field that is none has a number, which is no name of a column."""
-    own = [name for name, _, _ in written.fields]
-    found: list[Any] = []
-    for name, aliases, _ in written.fields:
-        others = [alias for alias in aliases if alias in columns and alias not in [*own, *found]]
-        found.append(name if name in columns else next(iter(others), None))
+def _values(reader: _Reader, written: _Type, wanted: _Wanted) -> dict[str, tuple[_Type, Any] | None]:
+    """Read a value; return the types and values of the columns in it, and `None` for null."""
+    if written.kind == "union":
+        return _values(reader, written.inner[reader.index(written.inner)], wanted)
+    if () in wanted or written.kind != "record":
+        return dict.fromkeys(wanted.values(), reader.value(written))
+    found: dict[str, tuple[_Type, Any] | None] = {}
+    for member, (_, _, kind) in zip(_members(written, wanted), written.fields, strict=True):
+        found |= _values(reader, kind, _within(wanted, member))
     return found
 
 
-def _require(written: _Type, names: list[Any], declared: Stream) -> None:
+def _within(wanted: _Wanted, member: str | None) -> _Wanted:
+    return {path[1:]: column for path, column in wanted.items() if path[0] == member}
+
+
+def _members(written: _Type, wanted: _Wanted) -> list[str | None]:
+    """Return the member that each field of a record is; `None` for one that leads to no column."""
+    own, members = [name for name, _, _ in written.fields], {path[0] for path in wanted}
+    found: list[str | None] = []
+    for name, aliases, _ in written.fields:
+        others = [alias for alias in aliases if alias in members and alias not in [*own, *found]]
+        found.append(name if name in members else next(iter(others), None))
+    return found
+
+
+def _require(written: _Type, wanted: _Wanted, declared: Stream) -> None:
     """Refuse a schema that does not give the columns.
 
     Raises:
         UnreadableError: it does not. The text is the reason.
     """
-    if None in names and declared.extra != "ignore":
+    if declared.extra != "ignore" and _has_others(written, wanted):
         raise UnreadableError("unknown_field")
-    kinds = {name: kind for name, (_, _, kind) in zip(names, written.fields, strict=True)}
-    for column, wanted in declared.columns.items():
-        if column not in kinds:
-            if not wanted.nullable:
-                raise UnreadableError("missing_field")
-        elif not all(_fits(each, wanted) for each in kinds[column].inner or [kinds[column]]):
-            raise UnreadableError("wrong_type")
+    for path, column in wanted.items():
+        if (why := _lack(written, path, declared.columns[column])) is not None:
+            raise UnreadableError(why)
+
+
+def _has_others(written: _Type, wanted: _Wanted) -> bool:
+    """Return whether a field of a type leads to no column."""
+    if () in wanted:
+        return False
+    members = _members(written, wanted)
+    return (
+        None in members
+        or any(_has_others(each, wanted) for each in written.inner if written.kind == "union")
+        or any(
+            _has_others(kind, _within(wanted, member))
+            for member, (_, _, kind) in zip(members, written.fields, strict=True)
+        )
+    )
+
+
+def _lack(written: _Type, path: tuple[str, ...], wanted: ColumnType) -> str | None:
+    """Return the reason why a type does not give a column; `None` if it does."""
+    if written.kind == "union":
+        return next(filter(None, (_lack(each, path, wanted) for each in written.inner)), None)
+    if written.kind == "null":
+        return None
+    if not path:
+        return None if _fits(written, wanted) else "wrong_type"
+    if written.kind != "record":
+        return "wrong_type"
+    for member, (_, _, kind) in zip(_members(written, {path: ""}), written.fields, strict=True):
+        if member == path[0]:
+            return _lack(kind, path[1:], wanted)
+    return None if wanted.nullable else "missing_field"
 
 
 def _fits(written: _Type, wanted: ColumnType) -> bool:

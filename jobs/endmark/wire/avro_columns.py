@@ -105,21 +105,26 @@ def unit_of(written: AvroType, kind: ColumnType) -> Spelling | None:
     return kind.spelling if written.kind in _INTEGERS else None
 
 
-def _sound(array: pa.Array, bad: Bools | None = None) -> Values:
+def sound(array: pa.Array, bad: Bools | None = None) -> Values:
+    """Return values of which no text is garbled, and none is bad but those of a mask."""
     none = np.zeros(len(array), bool)
     return Values(array, none if bad is None else bad, none)
 
 
 def _nulls(kind: ColumnType, _: Cursor, rows: Ints) -> Values:
-    return _sound(pa.nulls(len(rows), kind.arrow))
+    return sound(pa.nulls(len(rows), kind.arrow))
 
 
 def _union(branches: list[Reader], cursor: Cursor, rows: Ints) -> Values:
     branch = cursor.index(rows, len(branches))
     there = [np.flatnonzero(branch == number) for number in range(len(branches))]
-    found = [each(cursor, rows[at]) for each, at in zip(branches, there, strict=True)]
-    place = np.empty(len(rows), np.int64)
-    place[np.concatenate(there)] = np.arange(len(rows))
+    return together([each(cursor, rows[at]) for each, at in zip(branches, there, strict=True)], there)
+
+
+def together(found: list[Values], there: list[Ints]) -> Values:
+    """Return the values of all branches of a union in the order of records, by the places of each branch."""
+    place = np.empty(sum(map(len, there)), np.int64)
+    place[np.concatenate(there)] = np.arange(len(place))
     return Values(
         pa.concat_arrays([each.array for each in found]).take(pa.array(place)),
         np.concatenate([each.bad for each in found])[place],
@@ -133,7 +138,7 @@ def _numbers(written: AvroType, cursor: Cursor, rows: Ints) -> Ints:
 
 def _longs(written: AvroType, kind: ColumnType, cursor: Cursor, rows: Ints) -> Values:
     found = _numbers(written, cursor, rows)
-    return _sound(pa.array(found), None if kind.spelling is None else _out_of(kind.spelling, found))
+    return sound(pa.array(found), None if kind.spelling is None else _out_of(kind.spelling, found))
 
 
 def _out_of(spelling: Spelling, numbers: np.ndarray) -> Bools:
@@ -147,7 +152,7 @@ def _doubles(written: AvroType, kind: ColumnType, cursor: Cursor, rows: Ints) ->
         width = "<f4" if written.kind == "float" else "<f8"
         found = cursor.fixed(rows, written.least).copy().view(width)[:, 0].astype(np.float64)
     bad = ~np.isfinite(found)
-    return _sound(pa.array(found), bad if kind.spelling is None else bad | _out_of(kind.spelling, found))
+    return sound(pa.array(found), bad if kind.spelling is None else bad | _out_of(kind.spelling, found))
 
 
 def _strings(written: AvroType, cursor: Cursor, rows: Ints) -> Values:
@@ -172,20 +177,20 @@ def _is_unicode(text: bytes) -> bool:
 def _symbols(written: AvroType, cursor: Cursor, rows: Ints) -> Values:
     if not written.symbols:  # no value can have this type
         cursor.index(rows, 0)
-        return _sound(pa.array([""] * len(rows), pa.string()))
+        return sound(pa.array([""] * len(rows), pa.string()))
     index = cursor.index(rows, len(written.symbols))
-    return _sound(pa.array(written.symbols, pa.string()).take(pa.array(index)))
+    return sound(pa.array(written.symbols, pa.string()).take(pa.array(index)))
 
 
 def _booleans(cursor: Cursor, rows: Ints) -> Values:
-    return _sound(pa.array(cursor.booleans(rows)))
+    return sound(pa.array(cursor.booleans(rows)))
 
 
 def _times(written: AvroType, kind: ColumnType, unit: Spelling, cursor: Cursor, rows: Ints) -> Values:
     numbers = _numbers(written, cursor, rows)
     bad = _out_of(unit, numbers)
     ordinals = pa.array(np.where(bad, 0, numbers) * unit.step)
-    return _sound(
+    return sound(
         (ordinals.cast(pa.int32()) if kind.domain is Domain.DATE else ordinals).cast(kind.arrow), bad
     )
 
@@ -197,7 +202,7 @@ def _decimals(written: AvroType, kind: ColumnType, cursor: Cursor, rows: Ints) -
         bad |= mask(far)
     buffers = pc.if_else(pa.array(bad), _digits(Decimal(0)), unscaled).buffers()
     scaled = pa.Array.from_buffers(pa.decimal128(DECIMAL_DIGITS, written.scale), len(rows), buffers)
-    return _sound(scaled.cast(kind.arrow), bad)
+    return sound(scaled.cast(kind.arrow), bad)
 
 
 def _digits(value: Decimal) -> pa.Scalar:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from endmark.types import ColumnType
 from endmark.wire.avro_columns import reader_of
+from endmark.wire.avro_members import member_names, nested_reader, unknown_field
 from endmark.wire.json_reader import mask
 from endmark.wire.rejection import UnreadableError
 
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from endmark.state.search import Bools, Ints
-    from endmark.wire.avro_columns import Reader, Values
+    from endmark.wire.avro_columns import Values
     from endmark.wire.avro_cursor import Cursor
+    from endmark.wire.avro_members import Path
     from endmark.wire.avro_schema import AvroType
 
 PUNCTUATION = "endmark.Punctuation"
@@ -50,6 +52,7 @@ class Layout:
     Args:
         record: the type, a record.
         columns: the columns to read; those that are not nullable have a value.
+        paths: for each column the names of the nested fields that lead to it.
         ignoring: whether the type may have fields that are no columns.
 
     Attributes:
@@ -59,31 +62,27 @@ class Layout:
         UnreadableError: the type does not give the columns.
     """
 
-    def __init__(self, record: AvroType, columns: Mapping[str, ColumnType], *, ignoring: bool) -> None:
+    def __init__(
+        self,
+        record: AvroType,
+        columns: Mapping[str, ColumnType],
+        paths: Mapping[str, Path],
+        *,
+        ignoring: bool,
+    ) -> None:
         self._columns = columns
-        names = column_names(record, columns)
-        self.extra = None in names
+        self._named = {name: ".".join(path) for name, path in paths.items()}
+        wanted = {path: name for name, path in paths.items()}
+        unknown = unknown_field(record, wanted)
+        self.extra = unknown is not None
         if self.extra and not ignoring:
-            field = record.fields[names.index(None)].name
             raise UnreadableError(
-                "unknown_field", f"field {field!r} is not declared; declared are {', '.join(columns)}"
+                "unknown_field",
+                f"field {unknown!r} is not declared; declared are {', '.join(self._named.values())}",
             )
-        there = {name: each.type for name, each in zip(names, record.fields, strict=True) if name is not None}
-        readers: dict[str, Reader] = {}
         for name, kind in columns.items():
-            if name not in there:
-                if not kind.nullable:
-                    raise UnreadableError("missing_field", f"the schema has no field {name!r}")
-                continue
-            if (reader := reader_of(there[name], kind)) is None:
-                raise UnreadableError(
-                    "wrong_type", f"field {name!r} must be readable as {kind}, but is {there[name]}"
-                )
-            readers[name] = reader
-        self._steps = [
-            (each.type, name, None if name is None else readers[name])
-            for name, each in zip(names, record.fields, strict=True)
-        ]
+            _require(record, paths[name], kind, self._named[name])
+        self._read = nested_reader(record, wanted, columns)
 
     def read(self, cursor: Cursor, rows: Ints) -> Columns:
         """Read records to their ends.
@@ -92,12 +91,7 @@ class Layout:
             cursor: stands at the first field of each record.
             rows: the positions of the records there, ascending.
         """
-        found: dict[str, Values] = {}
-        for written, name, reader in self._steps:
-            if name is None or reader is None:
-                cursor.skip(rows, written)
-            else:
-                found[name] = reader(cursor, rows)
+        found = self._read(cursor, rows)
         cursor.finish(rows)
         defects = self._defects(cursor.malformed[rows], found)
         sound = np.ones(len(rows), bool)
@@ -110,19 +104,23 @@ class Layout:
 
     def _defects(self, malformed: Bools, found: Mapping[str, Values]) -> list[tuple[int, str, str]]:
         """Return the first defect of each defective record, in the order in which reasons count."""
-        kinds = self._columns
+        kinds, named = self._columns, self._named
         marked = [(malformed, "malformed", "the bytes are no value of it, or others stand behind the value")]
         marked += [
-            (each.garbled, "not_utf8", f"the text of field {name!r} is not UTF-8")
+            (each.garbled, "not_utf8", f"the text of field {named[name]!r} is not UTF-8")
             for name, each in found.items()
         ]
         marked += [
-            (mask(pc.is_null(found[name].array)), "missing_field", f"field {name!r} is null")
+            (mask(pc.is_null(found[name].array)), "missing_field", f"field {named[name]!r} is null")
             for name, kind in kinds.items()
             if name in found and not kind.nullable and found[name].array.null_count
         ]
         marked += [
-            (each.bad, "bad_value", f"the value of field {name!r} is out of the range of {kinds[name]}")
+            (
+                each.bad,
+                "bad_value",
+                f"the value of field {named[name]!r} is out of the range of {kinds[name]}",
+            )
             for name, each in found.items()
         ]
         defects: dict[int, tuple[str, str]] = {}
@@ -140,16 +138,34 @@ def punctuation_layout(record: AvroType) -> Layout:
     """
     if not any(field.name == _TEXT and field.type.kind == "string" for field in record.fields):
         raise UnreadableError("bad_schema", f"{PUNCTUATION} has no field {_TEXT!r} of type string")
-    return Layout(record, {_TEXT: ColumnType.STRING}, ignoring=True)
+    return Layout(record, {_TEXT: ColumnType.STRING}, {_TEXT: (_TEXT,)}, ignoring=True)
 
 
-def column_names(record: AvroType, columns: Mapping[str, ColumnType]) -> list[str | None]:
-    """Return the column of each field, by its name or else by an alias; `None` for a field without one."""
-    taken = {field.name for field in record.fields}
-    names: list[str | None] = []
-    for field in record.fields:
-        known = (alias for alias in field.aliases if alias in columns and alias not in taken)
-        name = field.name if field.name in columns else next(known, None)
-        names.append(name)
-        taken |= {name} if name is not None else set()
-    return names
+def _require(written: AvroType, path: Path, kind: ColumnType, name: str) -> None:
+    """Refuse a type that does not give a column. A null gives null, wherever it stands.
+
+    Args:
+        written: the type; each branch of a union must give the column.
+        path: the names of the fields in it that lead to the column.
+        kind: the type of the column.
+        name: the name of the column's field, for errors.
+
+    Raises:
+        UnreadableError: the type does not give the column.
+    """
+    if not path:
+        if reader_of(written, kind) is None:
+            raise UnreadableError(
+                "wrong_type", f"field {name!r} must be readable as {kind}, but is {written}"
+            )
+    elif written.kind == "union":
+        for branch in written.inner:
+            _require(branch, path, kind, name)
+    elif written.kind == "record":
+        field = dict(zip(member_names(written, path[:1]), written.fields, strict=True)).get(path[0])
+        if field is not None:
+            _require(field.type, path[1:], kind, name)
+        elif not kind.nullable:
+            raise UnreadableError("missing_field", f"the schema has no field {name!r}")
+    elif written.kind != "null":
+        raise UnreadableError("wrong_type", f"field {name!r} must be in a record, but that is {written}")

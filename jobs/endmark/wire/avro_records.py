@@ -23,10 +23,11 @@ from endmark.wire.merging import merged, placed
 from endmark.wire.rejection import Rejection, UnreadableError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from endmark.state.search import Ints
     from endmark.types import ColumnType
+    from endmark.wire.avro_members import Path
     from endmark.wire.avro_schema import AvroType
     from endmark.wire.json_records import Parsed
 
@@ -67,7 +68,8 @@ class AvroParser:
         key: the columns of the key that a punctuation may name.
         heartbeat_on: the column that a heartbeat may restrict; `None` if the stream has no heartbeats.
         ignoring: whether a writer's schema may have other fields, which are left out.
-        of_value: the columns that a row has. Those that are not nullable have a value. `None`: a row has all.
+        paths: for each column of a row the names of the nested fields that lead to it. Those that are not
+            nullable have a value. `None`: a row has all columns, by their names.
     """
 
     def __init__(
@@ -80,15 +82,15 @@ class AvroParser:
         key: Sequence[str],
         heartbeat_on: str | None = None,
         ignoring: bool = False,
-        of_value: Collection[str] | None = None,
+        paths: Mapping[str, Path] | None = None,
     ) -> None:
-        of_value = columns.keys() if of_value is None else of_value
-        self._columns = {name: columns[name] for name in of_value}
+        self._paths = {name: (name,) for name in columns} if paths is None else paths
+        self._columns = {name: columns[name] for name in self._paths}
         self._schemas = schemas
         self._ignoring = ignoring
-        paths = {name: (name,) for name in of_value}
+        of_value = {name: (name,) for name in self._paths}
         self._flat = JsonParser(
-            columns, punctuated_on, stream, key=key, heartbeat_on=heartbeat_on, paths=paths
+            columns, punctuated_on, stream, key=key, heartbeat_on=heartbeat_on, paths=of_value
         )
         self._none = self._flat.parse(pa.array([], pa.binary()))
         self._layouts: dict[int, tuple[AvroType, list[Branch | UnreadableError]]] = {}
@@ -174,18 +176,20 @@ class AvroParser:
                 text = self._schemas.text(number)
             except UnknownSchemaError as why:
                 raise UnreadableError("unknown_schema", str(why)) from None
-            self._layouts[number] = known = layouts(text, self._columns, ignoring=self._ignoring)
+            known = layouts(text, self._columns, self._paths, ignoring=self._ignoring)
+            self._layouts[number] = known
         return known
 
 
 def layouts(
-    schema: str, columns: Mapping[str, ColumnType], *, ignoring: bool
+    schema: str, columns: Mapping[str, ColumnType], paths: Mapping[str, Path], *, ignoring: bool
 ) -> tuple[AvroType, list[Branch | UnreadableError]]:
     """Return a schema, and the layout of each of its branches, or the reason why it has none.
 
     Args:
         schema: the schema, as JSON.
         columns: the columns of rows.
+        paths: for each column the names of the nested fields that lead to it.
         ignoring: whether rows may have fields that are no columns.
 
     Raises:
@@ -196,18 +200,18 @@ def layouts(
     except AvroSchemaError as why:
         raise UnreadableError("bad_schema", str(why)) from None
     branches = written.inner if written.kind == "union" else (written,)
-    return written, [_branch(each, columns, ignoring=ignoring) for each in branches]
+    return written, [_branch(each, columns, paths, ignoring=ignoring) for each in branches]
 
 
 def _branch(
-    written: AvroType, columns: Mapping[str, ColumnType], *, ignoring: bool
+    written: AvroType, columns: Mapping[str, ColumnType], paths: Mapping[str, Path], *, ignoring: bool
 ) -> Branch | UnreadableError:
     try:
         if written.kind != "record":
             raise UnreadableError("bad_schema", f"a row is a record, this is {written}")
         if written.name == PUNCTUATION:
             return Branch(punctuation_layout(written), punctuates=True)
-        return Branch(Layout(written, columns, ignoring=ignoring), punctuates=False)
+        return Branch(Layout(written, columns, paths, ignoring=ignoring), punctuates=False)
     except UnreadableError as why:
         return why
 

@@ -94,7 +94,6 @@ def test_a_stream_knows_the_members_of_its_values() -> None:
             {"format": "xml"},
             "taken_from.tenant: a value in `format: xml` has no members by path",
         ),
-        ({"tenant": "value.t"}, {"format": "avro"}, "a value in `format: avro` has no members by path"),
     ],
 )
 def test_parts_that_cannot_give_the_columns_are_refused(

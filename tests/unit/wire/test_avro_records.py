@@ -13,7 +13,7 @@ import pytest
 from endmark.punctuation.pattern import Between, OneOf
 from endmark.schema_registry import RegistryUnreachableError, SchemaFile
 from endmark.types import ColumnType
-from endmark.wire.avro_records import AvroParser
+from endmark.wire.avro_records import AvroParser, layouts
 from endmark.wire.json_records import Parsed
 from support.avro_records import Schemas
 from support.avro_registry import PUNCTUATION, encoded, framed, logical, punctuation
@@ -34,6 +34,11 @@ def record(**fields: Any) -> dict[str, Any]:
 
 
 FIRST = record(item_id="int", price=PRICE, note=["null", "string"], at=MICROS)
+
+
+def _within(**fields: str) -> dict[str, Any]:
+    named = [{"name": name, "type": kind} for name, kind in fields.items()]
+    return {"type": "record", "name": "Order", "fields": named}
 
 
 def parse(
@@ -135,6 +140,25 @@ def test_a_schema_that_does_not_give_the_columns(changed: Any, reason: str, erro
     [rejection] = parsed.rejections
     assert (rejection.at, rejection.reason, rejection.error, rejection.value) == (0, reason, error, bad)
     assert parsed.rows.to_pylist() == [ROW]
+
+
+@pytest.mark.parametrize(
+    ("inner", "error"),
+    [
+        ("int", "field 'order.id' must be in a record, but that is int"),
+        (_within(id="string"), "field 'order.id' must be readable as long, but is string"),
+        (_within(number="long"), "the schema has no field 'order.id'"),
+        (_within(id="long", more="int"), "field 'order.more' is not declared; declared are order.id, note"),
+    ],
+)
+def test_an_error_names_the_way_to_a_column(inner: Any, error: str) -> None:
+    columns = {"id": ColumnType.LONG, "note": ColumnType.parse("string?")}
+    paths = {"id": ("order", "id"), "note": ("note",)}
+    schema = {"type": "record", "name": "Row", "fields": [{"name": "order", "type": inner}]}
+
+    _, [layout] = layouts(json.dumps(schema), columns, paths, ignoring="number" in str(inner))
+
+    assert str(layout) == error
 
 
 GOOD = framed(1, encoded(FIRST, ROW))
