@@ -16,7 +16,7 @@ import secrets
 import tempfile
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from cluster.packaged_job import SECONDS, arguments, moves_on, records_read
@@ -83,6 +83,11 @@ class Surroundings:
         )
         self.registered = AvroMessages(self.registry)
 
+    @property
+    def secrets(self) -> list[str]:
+        """The passwords that nobody may find."""
+        return [*self.passwords.values(), self.store.secret]
+
     def _pipeline(self, file: Path, certificates: Certificates) -> Path:
         """Write the shipped pipeline with a login, a registry and streams of Avro."""
         kafka = {
@@ -117,6 +122,7 @@ def test_every_part_killed(cluster: Cluster, around: Surroundings, faults: Fault
     job = cluster.submit(*arguments(*place, _SMALL_BATCHES, pipeline=warehouse.pipeline))
     with step("first batches"):
         wait_for(lambda: warehouse.batches() > 1, job, SECONDS)
+    require_none_shown(around.secrets)
 
     survive_brokers(around, job, faults)
     seen = "Spark repeats its tasks on the other executor, which reads their state from the store."
@@ -149,7 +155,7 @@ def test_every_part_killed(cluster: Cluster, around: Surroundings, faults: Fault
     rows = sum(table.actual for table in report.tables)
     assert rows > 10_000
     print(f"{rows} rows as recomputed", flush=True)
-    require_no_secrets(warehouse.directory, [*around.passwords.values(), around.store.secret])
+    require_no_secrets(warehouse.directory, around.secrets)
     faults.keep()
 
 
@@ -179,6 +185,14 @@ def survive_store(around: Surroundings, job: ManagedProcess, faults: Faults) -> 
         time.sleep(_CUT_SECONDS)
         resume(around.store.pid)
         moves_on(around.warehouse, job)
+
+
+def require_none_shown(passwords: list[str]) -> None:
+    """No command line of any process has a password, of which all users of the machine see the list."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            command = (process / "cmdline").read_bytes()
+            assert not any(password.encode() in command for password in passwords), command
 
 
 def require_no_secrets(directory: Path, passwords: list[str]) -> None:
