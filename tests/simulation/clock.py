@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from typing import Any
 from unittest.mock import patch
 
 _START = int(datetime(2026, 6, 1, tzinfo=UTC).timestamp()) * 10**9
@@ -30,17 +32,33 @@ class Clock:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Modules that ask `time` get this clock's."""
-        with patch.multiple(
-            time,
-            time=lambda: self.now / 1e9,
-            time_ns=lambda: self.now,
-            monotonic=self._looked,
-            perf_counter=self._looked,
-            sleep=self.move,
-        ):
+        """Let modules that ask `time` on this thread get the simulated one.
+
+        Other threads get the real one. Those of earlier tests in the same process moved the clock, so a seed
+        did not always repeat.
+        """
+        simulated: dict[str, Callable[..., Any]] = {
+            "time": lambda: self.now / 1e9,
+            "time_ns": lambda: self.now,
+            "monotonic": self._looked,
+            "perf_counter": self._looked,
+            "sleep": self.move,
+        }
+        with ExitStack() as patched:
+            for name, ours in simulated.items():
+                patched.enter_context(patch.object(time, name, _on_this_thread(ours, getattr(time, name))))
             yield
 
     def _looked(self) -> float:
         self.now += _LOOK
         return self.now / 1e9
+
+
+def _on_this_thread(ours: Callable[..., Any], real: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that is `ours` on this thread, and `real` on all others."""
+    mine = threading.get_ident()
+
+    def asked(*given: Any) -> Any:
+        return ours(*given) if threading.get_ident() == mine else real(*given)
+
+    return asked

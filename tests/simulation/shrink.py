@@ -17,12 +17,12 @@ def shrunk(case: Case, seconds: float) -> Case:
 
     Args:
         case: a case that fails.
-        seconds: about the longest time to look for it.
+        seconds: of this process's CPU, about the most to look for it.
     """
-    until = time.monotonic() + seconds
+    until = time.process_time() + seconds
 
     def fails(smaller: Case) -> bool:
-        return time.monotonic() < until and smaller.judged()[1] is not None
+        return time.process_time() < until and smaller.judged()[1] is not None
 
     outcome, _ = case.judged()
     schedule = replace(case.schedule, only=tuple(outcome.injected))

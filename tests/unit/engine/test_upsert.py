@@ -19,6 +19,7 @@ from endmark.engine.delta_files import FileTable, write_files
 from endmark.engine.delta_log import DataFile
 from endmark.engine.upsert import read_rows
 from endmark.spark.tables import Target, prepare
+from support.planned_batches import spark_checkpoint
 from support.upserted_table import UpsertedTable, group
 
 
@@ -93,6 +94,7 @@ def test_files_of_fewer_columns_are_rewritten(tmp_path: Path) -> None:
         target = Target("newest", path, schema, key=("id",))
         with claimed(checkpoint):
             prepare({"newest": target}, "app", checkpoint, batch, ["note"])
+            spark_checkpoint(checkpoint / "spark", [{}] * (batch + 1), committed=batch)
         files = write_files(target.files(), pa.Table.from_pylist(list(rows), schema))
         TableLog(target.files(), ("id",), "app").commit(files, batch)
 
