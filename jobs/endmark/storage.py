@@ -33,7 +33,7 @@ _OPTIONS = {
     "AWS_FORCE_CREDENTIAL_LOAD": "true",
 }
 _BUFFER = 4 << 20  # bytes
-_STACK = re.compile(r"\n +0: ")
+_STACK = re.compile(r"\n +0: ")  # the begin of delta-rs' own stack behind some errors
 _COLOURS = re.compile(r"\x1b\[\d*m|↳")
 # What a text of the client says about the cause, and what we say about it. The first one that fits counts.
 CAUSES = (
@@ -148,7 +148,7 @@ def delta_table(directory: Location) -> DeltaTable | None:
 
     Raises:
         MissingPartError: the object store cannot be read.
-        ConfigError: the log of the table is damaged.
+        ConfigError: the log of the table is damaged, or needs what delta-rs lacks.
     """
     # This import is heavy, and the sidecar starts without it.
     from deltalake import DeltaTable
@@ -164,8 +164,8 @@ def delta_table(directory: Location) -> DeltaTable | None:
         return None
     except DeltaError as error:
         raise ConfigError(
-            f"table {directory} cannot be read: {_plain(error)}; its newest file in "
-            f"{directory / '_delta_log'} is damaged. Restore that file from a copy, or begin a new "
+            f"table {directory} cannot be read: {_plain(error)}. If its newest file in "
+            f"{directory / '_delta_log'} is damaged, restore that file from a copy, or begin a new "
             "checkpoint with an empty warehouse"
         ) from error
 

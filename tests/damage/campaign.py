@@ -107,10 +107,9 @@ class Bench:
             assert right.run() is None
             assert right.verdict() is None
             self._right[home.name] = right.rows()
+        rows = home.rows()
         for table, expected in self._right[home.name].items():
-            found = Counter(
-                text for row, count in home.rows()[table].items() for text in [row.replace(_MARK, "")] * count
-            )
+            found = Counter(row.replace(_MARK, "") for row in rows[table].elements())
             if found != expected:
                 return f"{table} lacks {len(expected - found)} rows, and has {len(found - expected)} too many"
         return None

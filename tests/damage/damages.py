@@ -44,10 +44,10 @@ class Kind:
 def _remove(file: Path) -> None:
     """Remove a file and Hadoop's checksum of it."""
     file.unlink()
-    checksum_of(file).unlink(missing_ok=True)
+    _checksum_of(file).unlink(missing_ok=True)
 
 
-def checksum_of(file: Path) -> Path:
+def _checksum_of(file: Path) -> Path:
     return file.with_name(f".{file.name}.crc")
 
 
@@ -56,7 +56,7 @@ def _tear(file: Path) -> None:
     content = file.read_bytes()
     assert len(content) > 1, file
     file.write_bytes(content[: len(content) // 2])
-    checksum_of(file).unlink(missing_ok=True)
+    _checksum_of(file).unlink(missing_ok=True)
 
 
 def _lose_commit(home: Home) -> None:

@@ -1,6 +1,6 @@
 """Forks the Python processes that Spark's JVM starts, from one process that has imported their modules.
 
-A query starts seven of them, one after the other: for its source, its state, its tasks, and the offsets of
+A query starts six of them, one after the other: for its source, its state, its tasks, and the offsets of
 its batches. Each took 0.3 to 1.3 s to start Python and import Spark's modules. A job had its first output
 after 12.8 s, in which 1.4 of two cores worked. Now the modules are imported once, while Java starts.
 

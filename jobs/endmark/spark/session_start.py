@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from endmark.spark.prefork import preforking
-from endmark.spark.session import start_session
+from endmark.spark.session import start_session, submitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -65,7 +65,9 @@ def session_starting(
         session = thread.submit(start)
 
         def awaited() -> SparkSession:
-            begin()
+            # The JVM of another master, or of spark-submit, starts Python in its own way.
+            if master.startswith("local") and not submitted():
+                begin()
             return session.result()
 
         try:

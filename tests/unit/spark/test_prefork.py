@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from endmark.spark import prefork, session
+from endmark.spark import prefork, session, session_start
 from support.processes import descendants
 
 PROGRAM = """
@@ -120,6 +120,26 @@ def test_a_process_ends_by_the_signal_that_the_jvm_sends(server: Path) -> None:
     while Path(f"/proc/{pid}").exists():
         assert time.monotonic() < until
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize(("master", "port"), [("spark://host:7077", ""), ("local[2]", "7")])
+def test_a_jvm_that_starts_python_in_its_own_way_has_no_server(
+    master: str, port: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With another master, or under spark-submit. A local one has a server."""
+    monkeypatch.setattr(session_start, "start_session", lambda *_, **__: None)
+    monkeypatch.setenv(prefork.SOCKET, "of another server")
+    started: list[int] = []
+    for where, of_submit in ((master, port), ("local[2]", "")):
+        monkeypatch.setenv("PYSPARK_GATEWAY_PORT", of_submit)
+        if not of_submit:
+            monkeypatch.delenv("PYSPARK_GATEWAY_PORT")
+        before = set(descendants(os.getpid()))
+        with session_start.session_starting("x", [], master=where, buckets=1, driver_memory="1g") as session:
+            session()
+            started.append(len(set(descendants(os.getpid())) - before))
+
+    assert started == [0, 1]
 
 
 def test_nothing_is_left_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
