@@ -17,7 +17,7 @@ BUCKETS = st.integers(1, 5)
 
 @dataclass(frozen=True)
 class Merging:
-    """So many neighbouring segments merge, into one of at most so many rows."""
+    """So many neighbouring segments merge, into one of at most so many rows; fewer do if they are small."""
 
     fanout: int
     rows: int
@@ -28,6 +28,8 @@ class Merging:
         with (
             patch.object(segment_list, "FANOUT", self.fanout),
             patch.object(segment_list, "MERGED_ROWS", self.rows),
+            patch.object(segment_list, "FANOUT_OF_SMALL", min(self.fanout, segment_list.FANOUT_OF_SMALL)),
+            patch.object(segment_list, "SMALL_ROWS", min(8, self.rows // 3)),
         ):
             yield
 

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 # rewritten row is then in a segment at least twice as large. A row is rewritten a logarithmic number of
 # times.
 FANOUT = 16
+# Fewer neighbours merge while they have few rows together, since each probe of a segment costs about 60 µs
+# however small it is. With batches of 4,600 records, the tasks of a stage took a quarter less time.
+FANOUT_OF_SMALL = 4
+SMALL_ROWS = 1 << 14
 # The most rows of a merge. It holds them in memory several times, and its batch waits for it. When a merge
 # could have four times as many rows, a batch of 0.5 s took 8.5 s with 10 M live rows, and a lookup with 1.7 M
 # waiting rows took a fifth more time in all.
@@ -247,17 +251,20 @@ class SegmentList:
             self._replace(*run, self._merged(self.segments[slice(*run)]))
 
     def _mergeable(self, barriers: Ints) -> tuple[int, int] | None:
-        alike = [
-            (segment.joined_to, int(np.searchsorted(barriers, segment.batch_number)))
-            for segment in self.segments
-        ]
-        for start in range(len(self.segments) - FANOUT + 1):
-            if len(set(alike[start : start + FANOUT])) > 1:
-                continue
-            sizes = np.array([segment.live for segment in self.segments[start : start + FANOUT]])
-            fitting = int(np.searchsorted(np.cumsum(sizes), MERGED_ROWS, "right"))
-            if fitting > 1 and 2 * sizes[:fitting].max() <= sizes[:fitting].sum():
-                return start, start + fitting
+        if len(self.segments) < min(FANOUT, FANOUT_OF_SMALL):
+            return None
+        batches = np.array([segment.batch_number for segment in self.segments])
+        spilled = [segment.joined_to for segment in self.segments]
+        alike = list(zip(spilled, np.searchsorted(barriers, batches).tolist(), strict=True))
+        live = np.array([segment.live for segment in self.segments])
+        for fanout, most in (FANOUT_OF_SMALL, SMALL_ROWS), (FANOUT, MERGED_ROWS):
+            for start in range(len(live) - fanout + 1):
+                if len(set(alike[start : start + fanout])) > 1:
+                    continue
+                sizes = live[start : start + fanout]
+                fitting = int(np.searchsorted(np.cumsum(sizes), most, "right"))
+                if fitting > 1 and 2 * sizes[:fitting].max() <= sizes[:fitting].sum():
+                    return start, start + fitting
         return None
 
     def _merged(self, segments: list[Segment]) -> Segment:

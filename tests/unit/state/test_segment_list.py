@@ -11,7 +11,7 @@ import pytest
 from endmark.state import manifest, segment_list
 from endmark.state.keys import KeySpec
 from endmark.state.segment import completed
-from endmark.state.segment_list import FANOUT, SegmentList
+from endmark.state.segment_list import FANOUT, FANOUT_OF_SMALL, SMALL_ROWS, SegmentList
 from endmark.state.store import MemoryBlobs, SegmentStore
 
 TEXT = KeySpec.of(["key"], [pa.string()])
@@ -36,6 +36,19 @@ def live(segments: SegmentList) -> dict[str, bool]:
     return found
 
 
+def test_a_few_small_segments_merge(segments: SegmentList) -> None:
+    """Four segments merge while they are small, and sixteen when they have more rows together."""
+    for size, many in (SMALL_ROWS // FANOUT_OF_SMALL, FANOUT_OF_SMALL), (SMALL_ROWS // 2 + 1, FANOUT):
+        segments.clear()
+        for number in range(many - 1):
+            segments.append(rows(["a"] * size, [number] * size))
+        segments.maintain()
+        assert len(segments.segments) == many - 1
+        segments.append(rows(["a"] * size, [many] * size))
+        segments.maintain()
+        assert len(segments.segments) == 1
+
+
 def test_merging_keeps_what_is_known_of_rows(segments: SegmentList) -> None:
     """Rows of merged segments stay dead, and matched or not, each by itself."""
     for number in range(FANOUT):
@@ -47,7 +60,7 @@ def test_merging_keeps_what_is_known_of_rows(segments: SegmentList) -> None:
 
     segments.maintain()
 
-    assert len(segments.segments) == 1
+    assert len(segments.segments) < FANOUT / 2
     assert live(segments) == {
         f"{name}{number}": name == "b" and number % 2 == 0
         for name in "abcd"
@@ -59,6 +72,7 @@ def test_merging_keeps_what_is_known_of_rows(segments: SegmentList) -> None:
 def test_merging_is_bounded(segments: SegmentList, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much is held, no merge takes more rows than its limit, and segments stay few."""
     monkeypatch.setattr(segment_list, "MERGED_ROWS", 100)
+    monkeypatch.setattr(segment_list, "SMALL_ROWS", 10)
     for number in range(20 * FANOUT):
         segments.append(rows([f"a{number}", f"b{number}"], [number] * 2))
         segments.maintain()

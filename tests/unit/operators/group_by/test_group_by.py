@@ -25,7 +25,7 @@ from endmark.operators.group_by.functions import (
 )
 from endmark.operators.group_by.group_by import ClosingAggregate, KeyColumn
 from endmark.operators.group_by.measures import MeasureSpec, coordinates
-from endmark.state import keys
+from endmark.state import keys, segment_list
 from endmark.state.keys import KeySpec
 from endmark.state.segment_list import FANOUT
 from endmark.state.store import MemoryBlobs, SegmentStore
@@ -90,8 +90,9 @@ def test_groups_so_far_are_none_of_those_put_out(tmp_path: Path) -> None:
     assert len(groups.groups.segments) == 1
 
 
-def test_groups_outlive_merges_and_restarts(tmp_path: Path) -> None:
+def test_groups_outlive_merges_and_restarts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Partial rows of one key become one row when segments merge, and a snapshot carries them over."""
+    monkeypatch.setattr(segment_list, "SMALL_ROWS", 0)
     store = SegmentStore(MemoryBlobs(), tmp_path)
     groups = ClosingAggregate(KEYS, MEASURES, store)
     for number in range(FANOUT):

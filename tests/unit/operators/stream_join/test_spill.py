@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.join import StreamJoin
 from endmark.operators.stream_join.presets import Policy
 from endmark.operators.stream_join.side import SideSpec
+from endmark.state import segment_list
 from endmark.state.keys import KeySpec
 from endmark.state.segment_list import FANOUT, SegmentList
 from endmark.state.store import MemoryBlobs, SegmentStore
@@ -105,9 +107,10 @@ def test_memory_is_short_before_anything_is_spilled(tmp_path: Path) -> None:
     assert (join.right.rows.rows, spilled(join)) == (3, 0)
 
 
-def test_segments_do_not_merge_across_a_barrier(tmp_path: Path) -> None:
+def test_segments_do_not_merge_across_a_barrier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that a spilled segment has met stay apart from those it has not, and spilled from resident ones;
     what merges is as new as its newest row."""
+    monkeypatch.setattr(segment_list, "SMALL_ROWS", 0)
     segments = SegmentList(SegmentStore(MemoryBlobs(), tmp_path), KEY)
     for number in range(2 * FANOUT):
         segments.append(pa.record_batch({"key": pa.array([number])}), batch_number=number)
