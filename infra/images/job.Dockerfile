@@ -1,4 +1,5 @@
-# The Spark side: master, worker, job and feed are the same image with different commands.
+# The Spark side: master, worker, job and feed are the same image with different commands. For newer versions:
+# --build-arg BASE=python:3.13-slim-trixie --build-arg JAVA=21
 ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BASE} AS build
@@ -16,17 +17,19 @@ RUN uv pip install --no-cache --compile-bytecode --python /opt/endmark/bin/pytho
     ".[spark,verify,postgresql]"
 
 FROM ${BASE}
+ARG JAVA=17
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
+    && apt-get install --yes --no-install-recommends openjdk-${JAVA}-jre-headless \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --uid 10001 --create-home endmark \
     && install --directory --owner=endmark --group=endmark /data/warehouse /data/checkpoint /data/ops
 COPY --from=build /opt/endmark /opt/endmark
 ENV PATH=/opt/endmark/bin:$PATH \
     ENDMARK_HOME=/opt/endmark/home \
-    SPARK_HOME=/opt/endmark/lib/python3.11/site-packages/pyspark \
+    SPARK_HOME=/opt/endmark/spark \
     SPARK_CONF_DIR=/etc/spark \
     PYTHONUNBUFFERED=1
+RUN ln -s "$(python -c 'import pyspark; print(*pyspark.__path__)')" "$SPARK_HOME"
 # Jars belong to the image: a start must not wait for the network.
 RUN python -c "from endmark.embedded.jars import s3_jars, spark_jars; spark_jars(print); s3_jars(print)" \
     && mkdir /opt/endmark/jars \

@@ -11,7 +11,7 @@ from pathlib import Path
 from endmark.errors import MissingPartError
 
 OLDEST_JAVA = 17
-_INSTALL = "install e.g. openjdk-17-jre-headless"
+_INSTALL = "install e.g. openjdk-17-jre-headless or openjdk-21-jre-headless"
 
 
 def require_java() -> Path:
