@@ -215,7 +215,7 @@ class ClosedKeys:
         for entries, i, j in self._find(keys, closed_keys):
             _take_first(first, partitions, entries, i, j)
         none = first == LATER
-        return np.where(none, LATER, first >> 1), (first % 2 == 0) & ~none
+        return np.where(none, LATER, first >> 1), (first & 1 == 0) & ~none
 
     def promises_of(self, keys: Keys) -> list[tuple[int, int]]:
         """Return partition and offset of the promises that name some keys.

@@ -126,12 +126,16 @@ def _by_range(segment: Segment, codes: Ints) -> Iterator[tuple[Ints, Ints]]:
     The keys must be in order. If most ranges hold many keys, this is the faster way.
     """
     first = segment.keys.codes
+    last = _last(segment.batch, first, np.arange(len(first)))
     begin = np.searchsorted(codes, first)
-    counts = np.searchsorted(codes, _last(segment.batch, first, np.arange(len(first))), "right") - begin
+    nearest = codes[np.minimum(begin, len(codes) - 1)]
+    is_hit = (first <= nearest) & (nearest <= last)
     if segment.dead is not None:
-        counts[segment.dead] = 0
-    hit = np.flatnonzero(counts)
-    for j, i in search.spread(hit, begin[hit], counts[hit]):
+        is_hit &= ~segment.dead
+    hit = np.flatnonzero(is_hit)
+    # Few ranges have keys here, and only these are searched for their ends.
+    counts = np.searchsorted(codes, last[hit], "right") - begin[hit]
+    for j, i in search.spread(hit, begin[hit], counts):
         yield i, j
 
 
