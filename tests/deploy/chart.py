@@ -36,7 +36,7 @@ SECURED: dict[str, Any] = {
     },
     "store": {"url": "s3://shop/auction", "secret": "endmark-s3"},
     "ops": {"tokens": "who"},
-    "network": {"kafkaPorts": [9093]},
+    "network": {"kafkaPorts": [9093], "storePorts": [9000]},
 }
 # Reads the files of a directory as the parts of a release do, and prints what they say of Kafka.
 READ = """
@@ -335,7 +335,11 @@ def test_nothing_is_in_a_claim_if_it_is_in_s3() -> None:
         }
         for part in ("job", "ops", "maintenance")
     }
-    assert reached == {"job": {53, 443, 3306, 6443, 9093}, "ops": {53, 3306, 9093}, "maintenance": {53, 443}}
+    assert reached == {
+        "job": {53, 443, 3306, 6443, 9000, 9093},
+        "ops": {53, 3306, 9093},
+        "maintenance": {53, 9000},
+    }
 
 
 def main() -> None:
