@@ -50,7 +50,7 @@ print(json.dumps({
 
 def airflow(python: Path, *words: str) -> str:
     """Run a command of Airflow's environment and return its output; a failure fails the test."""
-    done = subprocess.run([python, *words], check=False, capture_output=True, text=True, timeout=600)
+    done = subprocess.run([python, *words], check=False, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
