@@ -93,7 +93,7 @@ class Handshake(asyncio.Protocol):
         made.pause_reading()
         self._pending[self] = made
         if len(self._pending) > HANDSHAKES:
-            next(iter(self._pending.values())).abort()
+            self._pending.pop(next(iter(self._pending))).abort()
         self._task = asyncio.get_running_loop().create_task(self._shake(made))
 
     def data_received(self, data: bytes) -> None:
