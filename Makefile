@@ -109,9 +109,9 @@ test-tutorial: $(READY) ## Follow docs/first-pipeline.md with a clock, from a wh
 	PYTHONPATH=tests $(BIN)/python -m deploy.tutorial
 
 .PHONY: test-deploy
-test-deploy: $(READY) ## Check the Helm chart by the schemas of its kinds; run Airflow's DAG twice
+test-deploy: $(READY) ## Check the Helm chart by the schemas of its kinds; run Airflow's DAG here and on a Spark cluster
 	$(PYTHON) -m venv var/deploy && var/deploy/bin/pip install --quiet -r tests/deploy/requirements.txt
-	PYTHONPATH=tests var/deploy/bin/python -m deploy.chart
+	PYTHONPATH=tests var/deploy/bin/python -m deploy.chart $(BIN)/python
 	$(PYTHON) -m venv var/airflow && var/airflow/bin/pip install --quiet -r tests/deploy/requirements-airflow.txt
 	PYTHONPATH=tests $(BIN)/python -m deploy.dag var/airflow/bin/python
 

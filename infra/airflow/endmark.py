@@ -1,7 +1,14 @@
 """A DAG that runs a pipeline in bounded runs: read what Kafka holds, maintain the tables, verify them.
 
-Airflow's workers have endmark and these variables: ENDMARK_PIPELINE (the pipeline file), ENDMARK_BOOTSTRAP,
-ENDMARK_WAREHOUSE, ENDMARK_CHECKPOINT, ENDMARK_OPS_URL, and those that the pipeline file asks for.
+Airflow's workers have endmark and these variables in their environment: ENDMARK_PIPELINE (the pipeline file),
+ENDMARK_WAREHOUSE, ENDMARK_CHECKPOINT, ENDMARK_OPS_URL, those that the pipeline file asks for, and those of an
+object store. ENDMARK_BOOTSTRAP is for a file without addresses of Kafka.
+
+Airflow's variables say where a job runs:
+
+- endmark_master: the Spark master, such as spark://HOST:7077 or k8s://https://HOST:6443. By default, the job
+  runs on Airflow's worker alone. On a cluster, this worker has the driver, and the nodes have executors.
+- endmark_buckets: the hash shares of state, two by default. They are fixed for the life of a checkpoint.
 """
 
 from __future__ import annotations
@@ -24,7 +31,14 @@ with DAG(
 ) as dag:
     run = BashOperator(
         task_id="run",
-        bash_command='endmark run "$ENDMARK_PIPELINE" --available-now --json',
+        bash_command=(
+            'endmark run "$ENDMARK_PIPELINE" --master "$MASTER" --buckets "$BUCKETS" --available-now --json'
+        ),
+        env={
+            "MASTER": "{{ var.value.get('endmark_master', 'local[2]') }}",
+            "BUCKETS": "{{ var.value.get('endmark_buckets', '2') }}",
+        },
+        append_env=True,
         execution_timeout=timedelta(hours=6),
     )
     maintain = BashOperator(task_id="maintain", bash_command='endmark maintain "$ENDMARK_PIPELINE" --json')

@@ -10,12 +10,14 @@ if [ -n "${ENDMARK_RELATION_PASSWORD_FILE:-}" ]; then
     export ENDMARK_RELATION_URL="${ENDMARK_RELATION_URL%%@*}:$password@${ENDMARK_RELATION_URL#*@}"
 fi
 if [ -n "${SPARK_AUTHENTICATE_SECRET_FILE:-}" ]; then
-    # Outside Kubernetes, Spark takes its secret from a setting only, and a command line would show it.
+    # Outside Kubernetes, Spark takes its secret from a setting only, and a command line would show it. The driver hands
+    # Kafka's password to the executors, so their connections are encrypted.
     settings="$HOME/spark-conf"
     mkdir -p -m 700 "$settings"
     cat "$SPARK_CONF_DIR/spark-defaults.conf" - > "$settings/spark-defaults.conf" <<END
 spark.authenticate         true
 spark.authenticate.secret  $(cat "$SPARK_AUTHENTICATE_SECRET_FILE")
+spark.network.crypto.enabled  true
 END
     export SPARK_CONF_DIR="$settings"
 fi

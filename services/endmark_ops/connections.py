@@ -16,9 +16,9 @@ CONNECTIONS = 2 * REQUESTS  # so at least half of them are idle, or wait for the
 BACKLOG = 100  # connections that asyncio accepts at once, before it can close any
 BODY_SECONDS = 10.0
 _SURPLUS_BYTES = 65_536  # the most bytes of a body that are read after the request was answered
-# The three bursts of connections are: accepted, not yet counted, and not yet closed. The last 100 files are
-# for databases, tables and logs.
-_FILES = CONNECTIONS + 3 * BACKLOG + 100
+# The four bursts of connections are: accepted, in the handshake of TLS, not yet counted, and not yet closed.
+# The last 100 files are for databases, tables and logs.
+_FILES = CONNECTIONS + 4 * BACKLOG + 100
 
 
 class _Waits(Enum):

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import uvicorn
 
@@ -17,6 +18,7 @@ from endmark_ops.health import STALE_SECONDS
 from endmark_ops.limits import HEAD_BYTES, HEAD_SECONDS
 from endmark_ops.log import log_to_stderr
 from endmark_ops.reach import Reach
+from endmark_ops.tls import Certificate, connections
 
 _SHUTDOWN_SECONDS = 5
 _GIVES_WAY = 10  # niceness, at most 19; on a machine that both share, the job goes first
@@ -32,6 +34,7 @@ def serve(
     stale_seconds: float = STALE_SECONDS,
     known_as: Sequence[str] = (),
     reach: Reach = Reach(),  # noqa: B008  # frozen
+    tls: Certificate | None = None,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serve the sidecar until SIGTERM or SIGINT, then finish open requests and return.
@@ -46,20 +49,25 @@ def serve(
         stale_seconds: age of the last batch, in seconds, above which a running job counts as stale.
         known_as: host names that requests may be addressed to, besides those of loopback.
         reach: the tokens that callers have, and the broker and tables that the sidecar may use.
+        tls: the certificate to show; `None` is plain HTTP.
         on_ready: called with the sidecar's URL on this machine once requests are answered; `None`: nothing.
 
     Raises:
-        ConfigError: SQLAlchemy does not know `ops_url`, or its driver is not installed.
+        ConfigError: SQLAlchemy does not know `ops_url`, its driver is not installed, or the certificate does
+            not serve.
         MissingPartError: the port cannot be opened, or the system allows too few open files.
     """
     log_to_stderr()
     allow_files()
+    # h11, since httptools does not limit heads, and begins all requests of one piece at once.
+    http: Any = Connection if tls is None else connections(tls.context())
     app = create_app(ops_url, stale_seconds, known_as, reach)
     with _listen(host, port) as listener:
         os.nice(_GIVES_WAY)
         address, port = listener.getsockname()
         # A server that listens everywhere listens on loopback, too, and trusts only that name in requests.
-        url = f"http://{_LOOPBACK if address == _EVERYWHERE else address}:{port}/"
+        scheme = "http" if tls is None else "https"
+        url = f"{scheme}://{_LOOPBACK if address == _EVERYWHERE else address}:{port}/"
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -67,8 +75,7 @@ def serve(
             access_log=False,
             server_header=False,
             proxy_headers=False,  # a client must not choose the address that its failed logins count for
-            # h11, since httptools does not limit heads, and begins all requests of one piece at once.
-            http=Connection,
+            http=http,
             ws="none",
             h11_max_incomplete_event_size=HEAD_BYTES,
             timeout_keep_alive=int(HEAD_SECONDS),

@@ -20,7 +20,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from cluster.packaged_job import SECONDS, arguments, moves_on, records_read
-from cluster.standalone import Cluster
+from cluster.standalone import PackagedCluster
 from endmark.client import Delivery
 from endmark.embedded.mariadb import MariaDb
 from endmark.embedded.process import ManagedProcess
@@ -113,7 +113,7 @@ class Surroundings:
                     delivery.send(message.topic, message.partition, message.key, value)
 
 
-def test_every_part_killed(cluster: Cluster, around: Surroundings, faults: Faults) -> None:
+def test_every_part_killed(cluster: PackagedCluster, around: Surroundings, faults: Faults) -> None:
     warehouse = around.warehouse
     feed = threading.Thread(target=around.feed, daemon=True)
     feed.start()
@@ -215,7 +215,7 @@ def main() -> None:
         directory = Path(scratch)
         around = Surroundings(directory, feed, stack)
         faults = Faults("connected_faults")
-        cluster = stack.enter_context(Cluster(directory, package.resolve()))
+        cluster = stack.enter_context(PackagedCluster(directory, package.resolve()))
         test_every_part_killed(cluster, around, faults)
     print("the cluster is as it should be")
 

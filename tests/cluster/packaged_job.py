@@ -19,7 +19,7 @@ from cluster.doors import (
     test_no_submission_by_rest,
     test_no_worker_without_the_secret,
 )
-from cluster.standalone import Cluster
+from cluster.standalone import PackagedCluster
 from endmark.embedded.broker import Broker
 from endmark.embedded.process import ManagedProcess
 from endmark.pipelines import AUCTION
@@ -68,7 +68,9 @@ def records_read(warehouse: Warehouse) -> float:
     return sum(value for name, value in batch.totals.items() if name.startswith("records_total{"))
 
 
-def test_every_part_killed(cluster: Cluster, store: S3Server, warehouse: Warehouse, faults: Faults) -> None:
+def test_every_part_killed(
+    cluster: PackagedCluster, store: S3Server, warehouse: Warehouse, faults: Faults
+) -> None:
     feed = threading.Thread(target=warehouse.feed, daemon=True)
     feed.start()
     first, second = cluster.start_worker(), cluster.start_worker()
@@ -143,7 +145,7 @@ def main() -> None:
         )
         os.environ["ENDMARK_RELATION_URL"] = warehouse.relation_url
         faults = Faults("cluster_faults")
-        cluster = stack.enter_context(Cluster(directory, package.resolve()))
+        cluster = stack.enter_context(PackagedCluster(directory, package.resolve()))
         test_every_part_killed(cluster, store, warehouse, faults)
     print("the cluster is as it should be")
 

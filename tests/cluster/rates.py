@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.packaged_job import arguments
-from cluster.standalone import Cluster
+from cluster.standalone import PackagedCluster
 from endmark_benchmarks.contenders.job import Job
 from endmark_benchmarks.harness.contest import Digest, Rates, interleaved
 from endmark_benchmarks.harness.delta import digests
@@ -35,7 +35,7 @@ REPEATS = 2
 _SECONDS = 300.0
 
 
-def measure(cluster: Cluster, servers: Servers, directory: Path) -> dict[str, Any]:
+def measure(cluster: PackagedCluster, servers: Servers, directory: Path) -> dict[str, Any]:
     """Rates of both, in turn; all runs must give the same tables."""
     rates: dict[int, list[float]] = defaultdict(list)
     expected: list[Digest] = []
@@ -70,7 +70,7 @@ def main() -> None:
     with running(recorded(RECORDINGS, FEED), say) as servers, tempfile.TemporaryDirectory() as scratch:
         report = {**origin(), "options": {"records": FEED.ticks, "batch_records": BATCH_RECORDS}}
         os.environ["ENDMARK_RELATION_URL"] = servers.relation_url
-        with Cluster(Path(scratch), package.resolve()) as cluster:
+        with PackagedCluster(Path(scratch), package.resolve()) as cluster:
             for _ in range(2):
                 cluster.start_worker()
             report["executors"] = measure(cluster, servers, Path(scratch))

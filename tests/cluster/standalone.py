@@ -60,27 +60,17 @@ class Worker:
 
 
 class Cluster:
-    """A master, workers of one core each, and drivers, who share a secret. All is below `directory`, and ends
-    with the `with` block.
+    """A master and workers of one core each, who share a secret with their drivers.
 
-    Args:
-        package: what `infra/package.sh` has made.
+    All files are below `directory`. All processes end with the `with` block.
     """
 
-    def __init__(self, directory: Path, package: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._package = package
         self._port, self._web_port, self.rest_port = free_port(), free_port(), free_port()
         self._workers = 0
-        self._jobs = 0
         self._started: list[ManagedProcess] = []
         settings = self._settings("conf")
-        environment = directory / "environment"
-        environment.mkdir()
-        unpack = ["tar", "-xzf", str(package / "environment.tar.gz"), "-C", str(environment)]
-        subprocess.run(unpack, check=True, timeout=120)
-        # The packaged endmark must be what runs, not that of this tree.
-        os.environ.pop("PYTHONPATH", None)
         # For the processes below: whose settings, which address, and how much of the machine.
         os.environ |= {
             "SPARK_CONF_DIR": str(settings),
@@ -136,32 +126,6 @@ class Cluster:
         worker.wait_ready(lambda: listens(port), _START_SECONDS)
         return Worker(worker, place)
 
-    def submit(self, *arguments: str, executors: int = 2) -> ManagedProcess:
-        """Start the packaged program with these arguments as a driver, where its environment is unpacked;
-        executors, at most so many, unpack the archive."""
-        self._jobs += 1
-        jars = ",".join(str(jar) for jar in sorted((self._package / "jars").iterdir()))
-        conf = {
-            "spark.pyspark.python": "./environment/bin/python",
-            "spark.pyspark.driver.python": "./environment/bin/python",
-            "spark.driver.memory": "1g",
-            "spark.executor.memory": "1g",
-            "spark.cores.max": str(executors),
-        }
-        command = [
-            "env",
-            f"--chdir={self._directory}",
-            str(_spark_home() / "bin" / "spark-submit"),
-            f"--master={self.url}",
-            f"--jars={jars}",
-            f"--archives={self._package / 'environment.tar.gz'}#environment",
-            *(f"--conf={key}={value}" for key, value in conf.items()),
-            str(self._package / "pipeline.py"),
-            *arguments,
-        ]
-        log = self._directory / f"driver-{self._jobs}.log"
-        return self._start("driver", command, log)
-
     def _settings(self, name: str) -> Path:
         """A directory of settings with a secret of its own."""
         directory = self._directory / name
@@ -188,3 +152,49 @@ class Cluster:
         process = ManagedProcess(name, command, log)
         self._started.append(process)
         return process
+
+
+class PackagedCluster(Cluster):
+    """A cluster with drivers that spark-submit starts from a package.
+
+    Args:
+        directory: an empty directory.
+        package: what `infra/package.sh` has made.
+    """
+
+    def __init__(self, directory: Path, package: Path) -> None:
+        super().__init__(directory)
+        self._package = package
+        self._jobs = 0
+        environment = directory / "environment"
+        environment.mkdir()
+        unpack = ["tar", "-xzf", str(package / "environment.tar.gz"), "-C", str(environment)]
+        subprocess.run(unpack, check=True, timeout=120)
+        # The packaged endmark must be what runs, not that of this tree.
+        os.environ.pop("PYTHONPATH", None)
+
+    def submit(self, *arguments: str, executors: int = 2) -> ManagedProcess:
+        """Start the packaged program with these arguments as a driver, where its environment is unpacked;
+        executors, at most so many, unpack the archive."""
+        self._jobs += 1
+        jars = ",".join(str(jar) for jar in sorted((self._package / "jars").iterdir()))
+        conf = {
+            "spark.pyspark.python": "./environment/bin/python",
+            "spark.pyspark.driver.python": "./environment/bin/python",
+            "spark.driver.memory": "1g",
+            "spark.executor.memory": "1g",
+            "spark.cores.max": str(executors),
+        }
+        command = [
+            "env",
+            f"--chdir={self._directory}",
+            str(_spark_home() / "bin" / "spark-submit"),
+            f"--master={self.url}",
+            f"--jars={jars}",
+            f"--archives={self._package / 'environment.tar.gz'}#environment",
+            *(f"--conf={key}={value}" for key, value in conf.items()),
+            str(self._package / "pipeline.py"),
+            *arguments,
+        ]
+        log = self._directory / f"driver-{self._jobs}.log"
+        return self._start("driver", command, log)

@@ -17,15 +17,23 @@ import httpx
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import OffsetSpec
 
+from endmark.kafka.cluster import KafkaCluster, Login, Tls, python_client
 from endmark.metrics import parse
 
 ROOT = Path(__file__).parents[2]
 _OPS = "http://127.0.0.1:8080"
 _API = f"{_OPS}/api/pipelines/auction"
-_BROKER = "127.0.0.1:9092"
+BROKER = "127.0.0.1:9092"
+_SECRETS = ROOT / "infra/secrets"
 _TOPICS = ("items", "bids")
 _FILES = ("docker-compose.yml", "tests/containers/compose.yml")
 _COMPOSE = ["docker-compose", "--project-name=endmark-test", *(f"--file={ROOT / name}" for name in _FILES)]
+
+
+def cluster(user: str) -> KafkaCluster:
+    """Return the stack's Kafka for one of its users, as this machine reaches it."""
+    password = (_SECRETS / f"kafka_{user}.txt").read_text()
+    return KafkaCluster(BROKER, Tls(_SECRETS / "kafka_ca.pem"), Login("SCRAM-SHA-512", user, password))
 
 
 class Stack:
@@ -95,7 +103,7 @@ class Stack:
 
     def records(self) -> int:
         """Records that the broker holds in the topics of both streams."""
-        with closing(KafkaAdminClient(bootstrap_servers=_BROKER)) as admin:
+        with closing(KafkaAdminClient(**python_client(cluster("operator")))) as admin:
             latest = {
                 TopicPartition(topic["name"], partition["partition_index"]): OffsetSpec.LATEST
                 for topic in admin.describe_topics(list(_TOPICS))

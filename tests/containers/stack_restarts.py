@@ -1,9 +1,9 @@
 """The stack of docker-compose.yml in real containers: `make test-compose`, as root.
 
-Builds a base image and ours, brings the stack up, takes the job away while records come, and brings the
-stack down and up again: the job must go on from its checkpoint, and all tables must be right. Without
---quick it then does so with every part killed in turn, and keeps what it saw. It starts an engine of its own
-and removes it.
+Builds a base image and ours, and brings the stack up. Tries to turn a knob as each user. Takes the job away
+while records come, and brings the stack down and up again: the job must go on from its checkpoint, and all
+tables must be right. Without --quick it then does so with every part killed in turn, and keeps what it saw.
+It starts an engine of its own and removes it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ from contextlib import contextmanager
 
 from containers.base_image import make_base_image
 from containers.engine import engine
-from containers.stack import ROOT, Stack
+from containers.stack import BROKER, ROOT, Stack, cluster
+from endmark.control.pulse import send
+from endmark.errors import EndmarkError
+from endmark.kafka.cluster import ClusterOrAddress, KafkaCluster
+from endmark.wire.control import Turn
 from support.faults import Faults, step
 from support.runbook import blocks
 
@@ -67,9 +71,28 @@ def verified(stack: Stack) -> None:
     stack.compose("run", "--rm", "verify")
 
 
+def may_turn(kafka: ClusterOrAddress) -> bool:
+    """Return whether a client on this machine may turn a knob."""
+    try:
+        send(kafka, "auction-control", Turn("batch.records", 20_000, "test").written())
+    except EndmarkError as error:
+        print(f"refused: {error}", flush=True)
+        return False
+    return True
+
+
+def test_rights() -> None:
+    """The sidecar's user turns knobs. The feed's does not, and nobody does anything without a login."""
+    assert may_turn(cluster("operator"))
+    assert not may_turn(cluster("feed"))
+    assert not may_turn(KafkaCluster(BROKER, cluster("feed").tls))
+    assert not may_turn(BROKER)
+
+
 def test_down_and_up(stack: Stack, faults: Faults) -> None:
     """Records that came while the job was away are read when the stack is up again."""
     with up(stack):
+        test_rights()
         with faults.survived(
             "everything, by `stop job`, `down`", "After `up` the job reads what came meanwhile."
         ):

@@ -1,12 +1,17 @@
 """What infra/helm makes of its values, by Helm's own engine: `make test-deploy`.
 
 Every object is checked against its schema without unknown fields, and against what it is meant to guarantee.
+
+python -m deploy.chart PYTHON, the interpreter of an environment with endmark, which reads the rendered files
 """
 
 from __future__ import annotations
 
 import copy
 import json
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +23,40 @@ SCHEMA = Path(__file__).with_name("operator") / "scheduledsparkapplication.v1bet
 KUBERNETES = "1.31.0"
 GIVEN = {
     "pipeline": (ROOT / "jobs/endmark/pipelines/auction.yaml").read_text(),
-    "bootstrap": "kafka:9092",
+    "kafka": {"bootstrap": "kafka:9092"},
 }
+# A Kafka with TLS and a login, and S3.
+SECURED: dict[str, Any] = {
+    "kafka": {
+        "bootstrap": "broker-1:9093,broker-2:9093",
+        "tls": {"enabled": True, "ca": "kafka-ca"},
+        "sasl": {"mechanism": "SCRAM-SHA-512"},
+        "job": {"user": "endmark-job", "secret": "kafka-job"},
+        "operator": {"user": "endmark-operator", "secret": "kafka-operator"},
+    },
+    "store": {"url": "s3://shop/auction", "secret": "endmark-s3"},
+    "ops": {"tokens": "who"},
+    "network": {"kafkaPorts": [9093], "storePorts": [9000]},
+}
+# Reads the files of a directory as the parts of a release do, and prints what they say of Kafka.
+READ = """
+import json, os, sys
+from pathlib import Path
+from endmark.pipeline.file import load, load_kafka
+place, password, files = sys.argv[1], sys.argv[2], {}
+given = {"KAFKA_PASSWORD_FILE": password, "ENDMARK_RELATION_URL": "sqlite://"}
+files["job"] = load(Path(place, "pipeline.yaml"), given).kafka.cluster()
+files["operator"] = load_kafka(Path(place, "kafka.yaml"), given).cluster()
+print(json.dumps({
+    part: {
+        "bootstrap": each.bootstrap,
+        "protocol": each.protocol,
+        "tls": each.tls and list(map(str, (each.tls.ca, each.tls.certificate, each.tls.key))),
+        "login": [each.login.mechanism, each.login.user, each.login.password] if each.login else None,
+    }
+    for part, each in files.items()
+}))
+"""
 
 Manifest = dict[str, Any]
 
@@ -90,12 +127,15 @@ def test_every_object_fits_its_schema() -> None:
         {"schedule": "@every 15m"},
         {"ops": {"tokens": "who"}},
         {"network": {"dashboardFrom": [{"podSelector": {}}]}},
+        SECURED,
+        {**SECURED, "schedule": "@every 15m"},
     ]
     for values in given:
         objects = rendered(**values)
         for manifest in objects.values():
             check_schema(manifest)
-        print(f"{len(objects)} objects with {values}: {', '.join(sorted({kind for kind, _ in objects}))}")
+        kinds = ", ".join(sorted({kind for kind, _ in objects}))
+        print(f"{len(objects)} objects with {', '.join(values) or 'no values'}: {kinds}")
 
 
 def test_one_driver_at_a_time() -> None:
@@ -165,7 +205,7 @@ def test_the_sidecar_takes_tokens_from_a_secret() -> None:
     assert mount["readOnly"] is True
     assert volume["secret"] == {"secretName": "who", "defaultMode": 0o440}
     assert file.name == "tokens"
-    assert "--bootstrap=kafka:9092" in ops["args"]
+    assert "--kafka=/etc/endmark/kafka.yaml" in ops["args"]
     egress = rendered()["NetworkPolicy", "auction-ops"]["spec"]["egress"][0]["ports"]
     assert 9092 in [each["port"] for each in egress]
     assert "tokens" not in yaml.safe_dump(plain).lower()
@@ -190,14 +230,116 @@ def test_who_talks_to_whom() -> None:
 def test_what_must_be_given_is_asked_for() -> None:
     import helm_python as helm
 
-    for missing in GIVEN:
+    def less(*place: str) -> dict[str, Any]:
+        values = copy.deepcopy(SECURED)
+        within: Any = values
+        for key in place[:-1]:
+            within = within[key]
+        within[place[-1]] = ""
+        return values
+
+    wrong: dict[str, dict[str, Any]] = {
+        "give the pipeline file": {"pipeline": ""},
+        "give Kafka's addresses": {"kafka": {"bootstrap": ""}},
+        "kafka.job.user=NAME": less("kafka", "job", "user"),
+        "kafka.operator.user=NAME": less("kafka", "operator", "user"),
+        "kafka.job.secret=NAME": less("kafka", "job", "secret"),
+        "kafka.operator.secret=NAME": less("kafka", "operator", "secret"),
+        "store.secret=NAME": less("store", "secret"),
+        "has a section kafka; remove it": {"pipeline": "name: shop\nkafka: {bootstrap: 'broker:9092'}\n"},
+    }
+    for meant, values in wrong.items():
         try:
-            rendered(**{missing: ""})
+            rendered(**values)
         except helm.HelmError as refused:
             said = str(refused)
         else:
             said = "nothing"
-        assert "give " in said
+        assert meant in said, f"{meant}: {said}"
+
+
+def read_by_endmark(objects: dict[tuple[str, str], Manifest]) -> Any:
+    """Let endmark itself read the pipeline file of a release, and the sidecar's file."""
+    with tempfile.TemporaryDirectory(prefix="endmark-chart-") as scratch:
+        for name in ("auction-pipeline", "auction-operator"):
+            for file, text in objects["ConfigMap", name]["data"].items():
+                Path(scratch, file).write_text(text)
+        password = Path(scratch, "password")
+        password.write_text("by file")
+        command = [sys.argv[1], "-c", READ, scratch, str(password)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_endmark_accepts_the_files() -> None:
+    """The job and the sidecar are two users of one cluster."""
+    plain = {"bootstrap": "kafka:9092", "protocol": "PLAINTEXT", "tls": None, "login": None}
+    assert read_by_endmark(rendered()) == {"job": plain, "operator": plain}
+    secured: Manifest = {"bootstrap": "broker-1:9093,broker-2:9093", "protocol": "SASL_SSL"}
+    secured |= {"tls": ["/run/secrets/kafka-ca/ca.crt", "None", "None"]}
+    assert read_by_endmark(rendered(**SECURED)) == {
+        part: {**secured, "login": ["SCRAM-SHA-512", f"endmark-{part}", "by file"]}
+        for part in ("job", "operator")
+    }
+    system = copy.deepcopy(SECURED)
+    system["kafka"]["tls"] = {"enabled": True}
+    assert read_by_endmark(rendered(**system))["job"]["tls"] == ["None", "None", "None"]
+    mutual = copy.deepcopy(SECURED)
+    mutual["kafka"] |= {"tls": {"enabled": True, "certificates": True}, "sasl": {"mechanism": ""}}
+    found = read_by_endmark(rendered(**mutual))["operator"]
+    assert (found["protocol"], found["login"]) == ("SSL", None)
+    assert found["tls"][1:] == ["/run/secrets/kafka/tls.crt", "/run/secrets/kafka/tls.key"]
+
+
+def test_files_and_passwords_are_where_the_parts_look() -> None:
+    """Each part has its own login as files. Executors have keys of the store alone."""
+    objects = rendered(**SECURED)
+    job = objects["SparkApplication", "auction"]["spec"]
+    ops = objects["Deployment", "auction-ops"]["spec"]["template"]["spec"]
+    upkeep = objects["CronJob", "auction-maintenance"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    parts = [
+        (job["driver"], job, "kafka-job"),
+        (upkeep["containers"][0], upkeep, "kafka-job"),
+        (ops["containers"][0], ops, "kafka-operator"),
+    ]
+    for container, pod, secret in parts:
+        assert {"name": "KAFKA_PASSWORD_FILE", "value": "/run/secrets/kafka/password"} in container["env"]
+        places = {each["mountPath"]: each["name"] for each in container["volumeMounts"]}
+        volumes = {each["name"]: each for each in pod["volumes"]}
+        assert places.keys() >= {"/etc/endmark", "/run/secrets/kafka", "/run/secrets/kafka-ca"}
+        assert volumes[places["/run/secrets/kafka"]]["secret"]["secretName"] == secret
+        assert volumes[places["/run/secrets/kafka-ca"]]["secret"]["secretName"] == "kafka-ca"
+        assert set(places.values()) <= set(volumes)
+    assert not [each for each in job["executor"]["volumeMounts"] if each["name"].startswith("kafka")]
+    credentials = [{"secretRef": {"name": "endmark-s3"}}]
+    for container in (job["driver"], job["executor"], upkeep["containers"][0]):
+        assert container["envFrom"] == credentials
+    assert "envFrom" not in ops["containers"][0]
+
+
+def test_nothing_is_in_a_claim_if_it_is_in_s3() -> None:
+    objects = rendered(**SECURED)
+    job = objects["SparkApplication", "auction"]["spec"]
+    assert {"--warehouse=s3://shop/auction/warehouse", "--checkpoint=s3://shop/auction/checkpoint"} <= set(
+        job["arguments"]
+    )
+    assert "persistentVolumeClaim" not in yaml.safe_dump_all(objects.values())
+    upkeep = objects["CronJob", "auction-maintenance"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    assert "--warehouse=s3://shop/auction/warehouse" in upkeep["containers"][0]["args"]
+    reached = {
+        part: {
+            port["port"]
+            for rule in objects["NetworkPolicy", f"auction-{part}"]["spec"]["egress"]
+            for port in rule.get("ports", [])
+        }
+        for part in ("job", "ops", "maintenance")
+    }
+    assert reached == {
+        "job": {53, 443, 3306, 6443, 9000, 9093},
+        "ops": {53, 3306, 9093},
+        "maintenance": {53, 9000},
+    }
 
 
 def main() -> None:

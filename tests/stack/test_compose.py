@@ -42,7 +42,7 @@ def test_compose_accepts_the_file() -> None:
 
 
 def test_services() -> None:
-    always = {"broker", "mysql", "spark-master", "spark-worker", "job", "ops"}
+    always = {"broker", "init", "mysql", "spark-master", "spark-worker", "job", "ops"}
     on_demand = {"demo": {"feed"}, "verify": {"verify"}, "monitoring": {"prometheus", "grafana"}}
     assert set(SERVICES) == always.union(*on_demand.values())
     for profile, names in on_demand.items():
@@ -75,7 +75,8 @@ def test_services_reach_those_they_need_and_no_others() -> None:
     }
     assert reached == {
         **{name: cluster - {name} for name in ("job", "spark-master", "spark-worker")},
-        "broker": (cluster | {"feed", "verify", "ops"}) - {"broker"},
+        "broker": (cluster | {"feed", "init", "verify", "ops"}) - {"broker"},
+        "init": {"broker"},
         "mysql": (cluster | {"feed", "verify"}) - {"mysql"},
         "feed": {"broker", "mysql", "verify"},
         "verify": {"broker", "mysql", "feed"},
@@ -172,6 +173,7 @@ def test_passwords_come_by_file(name: str) -> None:
     for variable, value in environment.items():
         if "PASSWORD" in variable:
             assert variable.endswith("_FILE")
+        if str(value).startswith("/run/secrets"):
             assert Path(value).parent == Path("/run/secrets")
             assert Path(value).name in service["secrets"]
         if variable.endswith("_URL"):
@@ -184,9 +186,12 @@ def test_whoever_is_waited_for_says_when_it_is_ready(name: str) -> None:
     for target, how in SERVICES[name].get("depends_on", {}).items():
         if how["condition"] == "service_healthy":
             assert SERVICES[target]["healthcheck"]["test"][0] == "CMD"
+        else:
+            assert how["condition"] == "service_completed_successfully"
+            assert "restart" not in SERVICES[target]
 
 
-@pytest.mark.parametrize("name", sorted(set(SERVICES) - {"feed", "verify"}))
+@pytest.mark.parametrize("name", sorted(set(SERVICES) - {"feed", "init", "verify"}))
 def test_what_runs_for_good_is_checked_and_restarted(name: str) -> None:
     assert "healthcheck" in SERVICES[name]
     assert SERVICES[name]["restart"] == "unless-stopped"
@@ -206,6 +211,22 @@ def test_the_three_volumes_of_the_job() -> None:
         for volume in mounts(name)
     }
     assert named == set(COMPOSE["volumes"])
+
+
+def test_each_part_logs_in_as_its_own_user() -> None:
+    """Nobody but `init` has the certificate that may do everything."""
+    logins = {
+        name: {secret for secret in service.get("secrets", []) if secret.startswith("kafka_")} - {"kafka_ca"}
+        for name, service in SERVICES.items()
+    }
+    assert {name: found for name, found in logins.items() if found} == {
+        "broker": {"kafka_broker"},
+        "init": {"kafka_admin", "kafka_feed", "kafka_job", "kafka_operator"},
+        "feed": {"kafka_feed"},
+        "job": {"kafka_job"},
+        "verify": {"kafka_job"},
+        "ops": {"kafka_operator"},
+    }
 
 
 @pytest.mark.parametrize("name", ["job", "feed", "ops", "verify"])
@@ -277,7 +298,12 @@ def test_secrets_are_random_kept_and_out_of_others_reach(tmp_path: Path) -> None
     # Fit for a URL and an SQL string as they are.
     [token] = parse_tokens(first.pop("ops_tokens.txt"), "here")
     assert (token.name, token.may_write) == ("operator", True)
+    certificates = {name: first.pop(name) for name in list(first) if name.endswith(".pem")}
     assert all(re.fullmatch("[0-9a-f]{48}", value) for value in first.values())
+    assert {name for name, text in certificates.items() if "PRIVATE KEY" in text} == {
+        "kafka_broker.pem",
+        "kafka_admin.pem",
+    }
     assert stat.S_IMODE((tmp_path / "secrets").stat().st_mode) == 0o700
 
 

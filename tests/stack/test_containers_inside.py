@@ -75,6 +75,7 @@ def test_the_cluster_shares_a_secret_that_its_user_alone_can_read(name: str, tmp
     written = dict(line.split(maxsplit=1) for line in settings.read_text().splitlines() if line[:1] != "#")
     assert written["spark.authenticate"] == "true"
     assert written["spark.authenticate.secret"] == "abc123"
+    assert written["spark.network.crypto.enabled"] == "true"
     assert written["spark.master.rest.enabled"] == "false"
     assert stat.S_IMODE(settings.parent.stat().st_mode) == 0o700
 

@@ -4,8 +4,73 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 
-{{- define "endmark.pipelineName" -}}
-{{- (required "give the pipeline file: --set-file pipeline=FILE" .Values.pipeline | fromYaml).name -}}
+{{/* The section `kafka` of a file. It takes the root, and the part that logs in: job or operator. */}}
+{{- define "endmark.kafka" -}}
+{{- $kafka := .root.Values.kafka -}}
+{{- $user := get $kafka .part -}}
+kafka:
+  bootstrap: {{ required "give Kafka's addresses: --set kafka.bootstrap=HOST:PORT" $kafka.bootstrap | quote }}
+{{- if $kafka.tls.enabled }}
+  {{- $files := dict }}
+  {{- if $kafka.tls.ca }}
+  {{- $files = set $files "ca" "/run/secrets/kafka-ca/ca.crt" }}
+  {{- end }}
+  {{- if $kafka.tls.certificates }}
+  {{- $files = merge $files (dict "certificate" "/run/secrets/kafka/tls.crt" "key" "/run/secrets/kafka/tls.key") }}
+  {{- end }}
+  tls: {{ toJson $files }}
+{{- end }}
+{{- if $kafka.sasl.mechanism }}
+  sasl:
+    mechanism: {{ $kafka.sasl.mechanism }}
+    user: {{ required (printf "give a user for the login: --set kafka.%s.user=NAME" .part) $user.user | quote }}
+    password: ${KAFKA_PASSWORD}
+    {{- with $kafka.sasl.tokenUrl }}
+    token_url: {{ . | quote }}
+    {{- end }}
+    {{- with $kafka.sasl.scope }}
+    scope: {{ . | quote }}
+    {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The variable of a part's password, where it logs in. */}}
+{{- define "endmark.password" -}}
+{{- if .Values.kafka.sasl.mechanism -}}
+- {name: KAFKA_PASSWORD_FILE, value: /run/secrets/kafka/password}
+{{- end -}}
+{{- end -}}
+
+{{- define "endmark.loginMounts" -}}
+{{- if and .Values.kafka.tls.enabled .Values.kafka.tls.ca }}
+- {name: kafka-ca, mountPath: /run/secrets/kafka-ca, readOnly: true}
+{{- end }}
+{{- if or .Values.kafka.sasl.mechanism .Values.kafka.tls.certificates }}
+- {name: kafka, mountPath: /run/secrets/kafka, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{- define "endmark.loginVolumes" -}}
+{{- $kafka := .root.Values.kafka -}}
+{{- if and $kafka.tls.enabled $kafka.tls.ca }}
+- {name: kafka-ca, secret: {secretName: {{ $kafka.tls.ca }}, defaultMode: 0440}}
+{{- end }}
+{{- if or $kafka.sasl.mechanism $kafka.tls.certificates }}
+{{- $secret := (get $kafka .part).secret }}
+{{- $secret = required (printf "give the secret of a login: --set kafka.%s.secret=NAME" .part) $secret }}
+- {name: kafka, secret: {secretName: {{ $secret }}, defaultMode: 0440}}
+{{- end }}
+{{- end -}}
+
+{{/* The place of tables and checkpoint: a URL, or a directory. */}}
+{{- define "endmark.place" -}}
+{{- .Values.store.url | default "/data" | trimSuffix "/" -}}
+{{- end -}}
+
+{{- define "endmark.storeCredentials" -}}
+{{- if .Values.store.url -}}
+- secretRef: {name: {{ required "give the secret of the object store: --set store.secret=NAME" .Values.store.secret }}}
+{{- end -}}
 {{- end -}}
 
 {{- define "endmark.container" -}}
@@ -33,18 +98,23 @@ ENDMARK_OPS_URL: {name: {{ .Values.secret }}, key: ops-url}
 {{- end -}}
 
 {{- define "endmark.mounts" -}}
+{{- if not .Values.store.url }}
 - {name: data, mountPath: /data}
+{{- end }}
 - {name: pipeline, mountPath: /etc/endmark, readOnly: true}
 - {name: tmp, mountPath: /tmp}
 {{- end -}}
 
 {{- define "endmark.volumes" -}}
+{{- if not .Values.store.url }}
 - name: data
   persistentVolumeClaim: {claimName: {{ .Values.claim }}}
+{{- end }}
 - name: pipeline
   configMap: {name: {{ .Release.Name }}-pipeline}
 - name: tmp
   emptyDir: {}
+{{- include "endmark.loginVolumes" (dict "root" . "part" "job") }}
 {{- end -}}
 
 {{/* The job, of a SparkApplication or of the template of a scheduled one. */}}
@@ -59,9 +129,8 @@ mainApplicationFile: local:///opt/endmark/pipeline.py
 arguments:
   - run
   - /etc/endmark/pipeline.yaml
-  - --bootstrap={{ required "give Kafka's host:port: --set bootstrap=..." .Values.bootstrap }}
-  - --warehouse=/data/warehouse
-  - --checkpoint=/data/checkpoint
+  - --warehouse={{ include "endmark.place" . }}/warehouse
+  - --checkpoint={{ include "endmark.place" . }}/checkpoint
   - --buckets={{ .Values.job.buckets }}
   - --set=batch.every={{ .Values.job.triggerSeconds }}s
   - --set=batch.records={{ int64 .Values.job.maxRecordsPerBatch }}
@@ -84,9 +153,16 @@ driver:
   labels: {{- include "endmark.labels" . | nindent 4 }}
     app.kubernetes.io/component: job
   envSecretKeyRefs: {{- include "endmark.urls" . | nindent 4 }}
+  {{- with include "endmark.password" . }}
+  env: {{- . | nindent 4 }}
+  {{- end }}
+  {{- with include "endmark.storeCredentials" . }}
+  envFrom: {{- . | nindent 4 }}
+  {{- end }}
   podSecurityContext: {{- include "endmark.pod" . | nindent 4 }}
   securityContext: {{- include "endmark.container" . | nindent 4 }}
   volumeMounts: {{- include "endmark.mounts" . | nindent 4 }}
+    {{- include "endmark.loginMounts" . | nindent 4 }}
   # Stopping waits for the batch at hand.
   terminationGracePeriodSeconds: 90
 executor:
@@ -97,6 +173,9 @@ executor:
   memoryOverhead: {{ .Values.job.executors.memoryOverhead }}
   labels: {{- include "endmark.labels" . | nindent 4 }}
     app.kubernetes.io/component: job
+  {{- with include "endmark.storeCredentials" . }}
+  envFrom: {{- . | nindent 4 }}
+  {{- end }}
   podSecurityContext: {{- include "endmark.pod" . | nindent 4 }}
   securityContext: {{- include "endmark.container" . | nindent 4 }}
   volumeMounts: {{- include "endmark.mounts" . | nindent 4 }}

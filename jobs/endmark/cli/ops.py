@@ -64,6 +64,19 @@ def ops(
             envvar=f"{TOKENS}_FILE",
         ),
     ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of PEM with a certificate for HTTPS; without it, HTTP is plain.",
+            envvar="ENDMARK_OPS_CERTIFICATE",
+        ),
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of PEM with the certificate's key, without a password.", envvar="ENDMARK_OPS_KEY"
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Serve health, metrics and the dashboard of all pipelines.
@@ -75,7 +88,13 @@ def ops(
     from endmark_ops.access import parse_tokens, read_tokens
     from endmark_ops.reach import Reach
     from endmark_ops.server import serve
+    from endmark_ops.tls import Certificate
 
+    if (certificate is None) != (key is None):
+        raise ConfigError(
+            "a certificate needs its key, and a key its certificate; give --certificate and --key"
+        )
+    tls = None if certificate is None or key is None else Certificate(certificate, key)
     given = os.environ.get(TOKENS, "")
     tokens = parse_tokens(given, TOKENS) if tokens_file is None else read_tokens(tokens_file)
 
@@ -88,7 +107,7 @@ def ops(
     if ops_url == OPS_URL:
         warehouse = warehouse or str(warehouse_of("{pipeline}", None))
     reach = Reach(tokens, _kafka(ops_url, kafka_file, bootstrap), warehouse)
-    serve(ops_url, port, host=host, known_as=known_as or (), reach=reach, on_ready=ready)
+    serve(ops_url, port, host=host, known_as=known_as or (), reach=reach, tls=tls, on_ready=ready)
 
 
 def status(

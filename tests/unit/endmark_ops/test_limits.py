@@ -275,7 +275,7 @@ def test_the_sidecar_takes_the_files_it_needs_or_says_that_it_may_not(tmp_path: 
     with start("ulimit -n 256", tmp_path) as process:
         told, _ = process.communicate(timeout=60)
         assert process.returncode == 2
-    assert "needs 800 open files, and the system allows 256" in told
+    assert "needs 900 open files, and the system allows 256" in told
 
 
 def test_a_line_of_the_log_is_not_written_more_than_a_few_times_a_minute(
