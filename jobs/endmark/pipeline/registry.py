@@ -12,6 +12,7 @@ from pydantic import Field, SecretStr, StringConstraints, model_validator
 from endmark.errors import ConfigError
 from endmark.pipeline.change_rules import AtRestart
 from endmark.pipeline.fields import Duration, Model
+from endmark.pipeline.formats import FORMATS
 from endmark.schema_registry import SchemaFile, SchemaRegistry
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ Address = Annotated[str, StringConstraints(pattern=rf"^https?://{_HOST}(:[0-9]{{
 
 
 class Registry(Model):
-    """The registry of schemas, with Confluent's API, for the streams of `format: avro`.
+    """The registry of schemas, with Confluent's API, for the streams of Avro.
 
     `url` is the address of the API, such as `https://registry.example/apis/ccompat/v7`. Write the password as
     `${REGISTRY_PASSWORD}`: the variable `REGISTRY_PASSWORD` then has it, or `REGISTRY_PASSWORD_FILE` names a
@@ -73,7 +74,7 @@ def schemas_of(pipeline: Pipeline, stream: str) -> SchemaFile | SchemaRegistry |
         ConfigError: a file that the pipeline names cannot be read.
     """
     declared = pipeline.streams[stream]
-    if declared.format != "avro":
+    if not FORMATS[declared.format].schemas:
         return None
     if declared.schema_file is not None:
         return SchemaFile.read(declared.schema_file)

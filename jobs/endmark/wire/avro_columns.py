@@ -12,14 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from endmark.domain import DECIMAL_DIGITS, Domain
-from endmark.types import Spelling
-from endmark.wire.json_reader import mask
+from endmark.types import ColumnType, Spelling
+from endmark.wire.avro_schema import ZONED
+from endmark.wire.json_reader import FIRST, mask
+from endmark.wire.unquoted import UnquotedReader, scattered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from endmark.state.search import Bools, Ints
-    from endmark.types import ColumnType
     from endmark.wire.avro_cursor import Cursor
     from endmark.wire.avro_schema import AvroType
 
@@ -27,6 +28,7 @@ _INTEGERS = ("int", "long")
 _NUMBERS = (*_INTEGERS, "float", "double")
 _INTEGER = pa.decimal128(DECIMAL_DIGITS, 0)
 _BYTES = 16  # of a decimal in Arrow
+_SOME_TIME = FIRST.cast(ColumnType.TIMESTAMP.arrow)  # in the place of one that is bad
 _UNITS = {
     "timestamp-millis": Spelling.MILLISECONDS,
     "timestamp-micros": Spelling.MICROSECONDS,
@@ -47,6 +49,10 @@ class Values:
     array: pa.Array
     bad: Bools
     garbled: Bools
+
+    def filter(self, wanted: Bools) -> Values:
+        """Return the values of the records in a mask."""
+        return Values(self.array.filter(pa.array(wanted)), self.bad[wanted], self.garbled[wanted])
 
 
 if TYPE_CHECKING:
@@ -82,6 +88,13 @@ def _plain_reader(written: AvroType, kind: ColumnType) -> Reader | None:
         case Domain.DECIMAL:
             fits = written.logical == "decimal" and written.scale <= kind.scale
             return partial(_decimals, written, kind) if fits else None
+    return _time_reader(written, kind)
+
+
+def _time_reader(written: AvroType, kind: ColumnType) -> Reader | None:
+    if written.logical == ZONED:
+        zoned = kind.domain is Domain.TIMESTAMP and kind.spelling is None
+        return partial(_zoned, written, UnquotedReader(kind)) if zoned else None
     unit = unit_of(written, kind)
     return None if unit is None else partial(_times, written, kind, unit)
 
@@ -193,6 +206,15 @@ def _times(written: AvroType, kind: ColumnType, unit: Spelling, cursor: Cursor, 
     return sound(
         (ordinals.cast(pa.int32()) if kind.domain is Domain.DATE else ordinals).cast(kind.arrow), bad
     )
+
+
+def _zoned(written: AvroType, reader: UnquotedReader, cursor: Cursor, rows: Ints) -> Values:
+    """Read times as texts, which end with `Z` or with an offset from UTC."""
+    texts = _strings(written, cursor, rows)
+    times, at = reader.read(texts.array.cast(pa.binary()))
+    bad = np.ones(len(rows), bool)
+    bad[at] = False
+    return Values(pc.fill_null(scattered(times, at, len(rows)), _SOME_TIME), bad, texts.garbled)
 
 
 def _decimals(written: AvroType, kind: ColumnType, cursor: Cursor, rows: Ints) -> Values:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from endmark.state.search import Bools, Ints
 
 _LONGEST = 10  # bytes of a long
-PAD = 16  # bytes behind the last record, so that a step from its end stays in the buffer
 _INT = 2**31
 _KEY = AvroType("string", 1)  # of a map
 FEW = 32  # records; an item of fewer is read faster by itself
@@ -29,7 +28,7 @@ class Cursor:
     read on without harm: each value is junk there, and no text has any bytes.
 
     Args:
-        data: the bytes of all records, one behind the other, with `PAD` bytes behind them.
+        data: the bytes of all records, one behind the other, with `framed_records.PAD` bytes behind them.
         at: the place of the first byte to read of each record, ascending.
         end: the place behind the last byte of each record.
 

@@ -91,13 +91,26 @@ class Layout:
             cursor: stands at the first field of each record.
             rows: the positions of the records there, ascending.
         """
-        found = self._read(cursor, rows)
+        found = self.values(cursor, rows)
         cursor.finish(rows)
-        defects = self._defects(cursor.malformed[rows], found)
-        sound = np.ones(len(rows), bool)
+        return self.judged(found, cursor.malformed[rows])
+
+    def values(self, cursor: Cursor, rows: Ints) -> dict[str, Values]:
+        """Read records up to the end of the type, behind which there may be more; return their columns."""
+        return self._read(cursor, rows)
+
+    def judged(self, found: Mapping[str, Values], malformed: Bools) -> Columns:
+        """Return the columns of records, and the defects of these.
+
+        Args:
+            found: what `values` returned.
+            malformed: a mask of the records that are malformed.
+        """
+        defects = self._defects(malformed, found)
+        sound = np.ones(len(malformed), bool)
         sound[[at for at, _, _ in defects]] = False
         arrays = [
-            found[name].array if name in found else pa.nulls(len(rows), kind.arrow)
+            found[name].array if name in found else pa.nulls(len(malformed), kind.arrow)
             for name, kind in self._columns.items()
         ]
         return Columns(pa.record_batch(arrays, names=list(self._columns)), sound, defects)
