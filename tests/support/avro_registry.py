@@ -35,6 +35,11 @@ def logical(kind: str, name: str, **more: Any) -> dict[str, Any]:
     return {"type": kind, "logicalType": name, **more}
 
 
+def connected(kind: str, name: str, **more: Any) -> dict[str, Any]:
+    """Return a type as Kafka Connect's converter writes one of Connect's or Debezium's."""
+    return {"type": kind, "connect.version": 1, "connect.name": name, **more}
+
+
 def encoded(schema: Any, value: Any) -> bytes:
     """Return a value as fastavro writes it, without a frame."""
     written = io.BytesIO()
