@@ -16,7 +16,7 @@ from endmark.wire import avro_cursor
 from endmark.wire.avro_schema import AvroSchemaError, parse
 from support.avro_fates import FEW, changed, fates, plain
 from support.avro_records import LEAVES, Schemas, World, named_apart, stream_of, worlds
-from support.avro_registry import PUNCTUATION, encoded, framed, punctuation
+from support.avro_registry import PUNCTUATION, connected, encoded, framed, punctuation
 from support.cases import cases
 
 PATTERNS: list[Any] = [
@@ -346,6 +346,30 @@ def test_listed_times_meet_the_same_fate(kind: str, word: str | None, column: st
     }
     stream = stream_of(PAIR | {"c": ColumnType.parse(column)})
     values: list[bytes | None] = [framed(1, encoded(plainly, {"c": age, "item_id": 1})) for age in AGES]
+
+    assert fates(stream, schemas, values) == [plain(stream, schemas, value) for value in values]
+
+
+ZONED = [
+    *("2026-01-31T12:00:00Z", "2026-01-31T12:00:00.123456+01:00", "0001-01-01T00:00:00+01:00", ""),
+    *("2026-02-30T12:00:00Z", "2026-01-31", "2026-01-31T12:00:00.1234567Z", "noon", "\ud7ff"),
+]
+
+
+@pytest.mark.parametrize("column", ["timestamp", "timestamp?", "timestamp(ms)", "string", "date"])
+def test_listed_zoned_times_meet_the_same_fate(column: str) -> None:
+    zoned = connected("string", "io.debezium.time.ZonedTimestamp")
+    fields = [{"name": "c", "type": ["null", zoned]}, {"name": "item_id", "type": "long"}]
+    schema = {"type": "record", "name": "Row", "fields": fields}
+    stream = stream_of(PAIR | {"c": ColumnType.parse(column)})
+    schemas = Schemas({1: json.dumps(schema)})
+    rows: list[Any] = [None, *ZONED, b"\xff"]
+    values: list[bytes | None] = [
+        framed(1, encoded(schema, {"c": each, "item_id": 1}))
+        if not isinstance(each, bytes)
+        else framed(1, b"\2\2\xff\2")
+        for each in rows
+    ]
 
     assert fates(stream, schemas, values) == [plain(stream, schemas, value) for value in values]
 

@@ -105,7 +105,7 @@ def test_a_table_is_copied(tmp_path: Path) -> None:
         for values in (first, second):
             producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
             for value in values:
-                producer.send(TOPIC, value)
+                producer.send(TOPIC, value, b"2")
             producer.close()
             ops = f"--ops-url=sqlite:///{tmp_path / 'ops.db'}"
             command("run", "--available-now", f"--checkpoint={tmp_path / 'checkpoint'}", ops)
