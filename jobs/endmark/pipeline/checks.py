@@ -101,7 +101,7 @@ def _check_schemas(pipeline: Pipeline) -> None:
     for name, stream in pipeline.streams.items():
         if FORMATS[stream.format].schemas and stream.schema_file is None and pipeline.registry is None:
             raise ValueError(
-                f"streams.{name}.format: records of Avro need schemas; add the section registry with its "
+                f"streams.{name}.format: its records need schemas; add the section registry with its "
                 "url, or name a schema_file if the records have no id of a schema"
             )
 

@@ -25,7 +25,8 @@ class Format:
         heartbeats: whether a punctuation may be a heartbeat, on the column of event time.
         deletions: whether a record may be the deletion of a row.
         members: whether columns may be members of objects in a value, or members of other names.
-        schemas: whether records are written by schemas, which are in a registry or a file.
+        schemas: the name that a registry has for the type of the schemas by which records are written;
+            `None` if there are none.
     """
 
     doc: str
@@ -34,7 +35,7 @@ class Format:
     heartbeats: bool = True
     deletions: bool = False
     members: bool = False
-    schemas: bool = False
+    schemas: str | None = None
 
 
 # A parser is imported when it is made, since a pipeline file is checked without Arrow.
@@ -122,6 +123,23 @@ def _avro(stream: Stream, name: str, key: Sequence[str], _: object, schemas: Wri
     )
 
 
+def _protobuf(
+    stream: Stream, name: str, key: Sequence[str], _: object, schemas: WriterSchemas | None
+) -> Parser:
+    from endmark.wire.proto_records import ProtoParser
+
+    return ProtoParser(
+        stream.columns,
+        stream.punctuated_on,
+        name,
+        _required(schemas),
+        key=key,
+        heartbeat_on=stream.heartbeat_on,
+        ignoring=stream.extra == "ignore",
+        paths=stream.value_paths,
+    )
+
+
 def _required(schemas: WriterSchemas | None) -> WriterSchemas:
     if schemas is None:
         raise ValueError("the stream has no schemas of its writers, which its format needs")
@@ -129,7 +147,7 @@ def _required(schemas: WriterSchemas | None) -> WriterSchemas:
 
 
 _UPDATES = {"updates": "only streams of Debezium's formats have updates"}
-_SCHEMA_FILE = {"schema_file": "only records of Avro have a schema"}
+_SCHEMA_FILE = {"schema_file": "only records of Avro and Protobuf have a schema"}
 
 FORMATS = {
     "json": Format("A record is a JSON object.", _json, members=True),
@@ -155,7 +173,7 @@ FORMATS = {
         _avro,
         _SCHEMA_FILE,
         members=True,
-        schemas=True,
+        schemas="AVRO",
     ),
     "debezium_avro": Format(
         "A record is Debezium's envelope of a change in Avro, by a schema as in `avro`.",
@@ -163,6 +181,14 @@ FORMATS = {
         _UPDATES | _SCHEMA_FILE,
         deletions=True,
         members=True,
-        schemas=True,
+        schemas="AVRO",
+    ),
+    "protobuf": Format(
+        "A record is a message of Protobuf, behind a zero byte, the id of its schema in the `registry` and "
+        "the indexes of the message, or the first message of the `.proto` file in `schema_file`.",
+        _protobuf,
+        _SCHEMA_FILE,
+        members=True,
+        schemas="PROTOBUF",
     ),
 }

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from endmark.pipeline import Pipeline, Stream
 from endmark.pipeline.registry import schemas_of
-from endmark.verify import avro, debezium, debezium_avro, reasons, xml
+from endmark.verify import avro, debezium, debezium_avro, protobuf, reasons, xml
 from endmark.verify.added_columns import NOTHING_ADDED, AddedColumns
 from endmark.verify.beside_value import beside_value
 from endmark.verify.members import by_columns
@@ -64,6 +64,7 @@ FORMATS = {
     "debezium_avro": Format(
         debezium_avro.reason, debezium_avro.flat, skips=debezium_avro.is_skipped, schemas=True
     ),
+    "protobuf": Format(protobuf.reason, protobuf.flat, schemas=True),
 }
 
 _PLACE = pa.schema([("partition", pa.int32()), ("offset", pa.int64())])

@@ -20,27 +20,29 @@ import pyarrow as pa
 from endmark.punctuation.pattern import Equals
 from endmark.punctuation.punctuation import Punctuation
 from endmark.types import ColumnType
-from endmark.wire.avro_columns import reader_of, sound
+from endmark.wire.avro_columns import reader_of
 from endmark.wire.avro_layout import Layout
-from endmark.wire.avro_records import AvroReader, sound_rows
+from endmark.wire.avro_records import AvroReader
 from endmark.wire.change import Change, ChangeRules, no_envelope
 from endmark.wire.framed_records import FramedParser
 from endmark.wire.json_reader import mask
 from endmark.wire.json_records import JsonParser
+from endmark.wire.judged_columns import sound_rows
 from endmark.wire.merging import merged, placed
 from endmark.wire.rejection import Rejection, UnreadableError
+from endmark.wire.values import sound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from endmark.state.search import Bools, Ints
-    from endmark.wire.avro_columns import Values
     from endmark.wire.avro_cursor import Cursor
-    from endmark.wire.avro_layout import Columns
     from endmark.wire.avro_members import Path
     from endmark.wire.avro_schema import AvroType
     from endmark.wire.framed_records import WriterSchemas
     from endmark.wire.json_records import Parsed
+    from endmark.wire.judged_columns import Columns
+    from endmark.wire.values import Values
 
 
 class DebeziumAvroParser(FramedParser):

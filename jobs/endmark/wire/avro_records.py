@@ -6,34 +6,31 @@ text of a punctuation in JSON. All other records are rows, or in another parser 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from endmark.wire.avro_cursor import Cursor
 from endmark.wire.avro_layout import PUNCTUATION, Layout, punctuation_layout
 from endmark.wire.avro_schema import AvroSchemaError, parse
 from endmark.wire.framed_records import FramedParser
-from endmark.wire.json_records import MARK, JsonParser
+from endmark.wire.json_records import JsonParser
+from endmark.wire.judged_columns import promised, rejecting, sound_rows
 from endmark.wire.merging import merged, placed
-from endmark.wire.rejection import Rejection, UnreadableError
+from endmark.wire.rejection import UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from endmark.state.search import Ints
     from endmark.types import ColumnType
-    from endmark.wire.avro_layout import Columns
     from endmark.wire.avro_members import Path
     from endmark.wire.avro_schema import AvroType
     from endmark.wire.framed_records import Bytes, WriterSchemas
     from endmark.wire.json_records import Parsed
-
-_OPENING = f'{{"{MARK}": '.encode()
 
 
 class TypeReader(Protocol):
@@ -161,34 +158,6 @@ class AvroReader:
             return why
 
 
-def rejecting(none: Parsed, at: Ints, reason: str, error: str) -> Parsed:
-    """Return the rejections of records at some positions, beside nothing else."""
-    return replace(none, rejections=[Rejection(place, reason, error, None) for place in at.tolist()])
-
-
-def rejected(columns: Columns) -> list[Rejection]:
-    """Return the rejections of the records that have a defect."""
-    return [Rejection(place, reason, error, None) for place, reason, error in columns.defects]
-
-
-def sound_rows(none: Parsed, columns: Columns, *, extra: bool) -> Parsed:
-    """Return the rows of columns that have a value in each, and rejections of the others.
-
-    Args:
-        none: nothing found.
-        columns: the columns.
-        extra: whether the rows had fields that are no columns.
-    """
-    at = np.flatnonzero(columns.sound)
-    return replace(
-        none,
-        rows=columns.batch.filter(pa.array(columns.sound)),
-        row_at=at,
-        rejections=rejected(columns),
-        extra=len(at) if extra else 0,
-    )
-
-
 @dataclass(frozen=True)
 class _RowReader:
     """Reads rows of one layout; `none` is what a parser of the stream finds among no records."""
@@ -211,8 +180,4 @@ class _PromiseReader:
     refused: ClassVar[UnreadableError | None] = None
 
     def read(self, cursor: Cursor, rows: Ints) -> Parsed:
-        columns = self.layout.read(cursor, rows)
-        at, texts = np.flatnonzero(columns.sound), columns.batch.column(0).filter(pa.array(columns.sound))
-        values = pc.binary_join_element_wise(_OPENING, texts.cast(pa.binary()), b"}", b"")
-        found = placed(self.punctuations.parse(values), at)
-        return merged([found, replace(self.none, rejections=rejected(columns))])
+        return promised(self.none, self.layout.read(cursor, rows), self.punctuations)
