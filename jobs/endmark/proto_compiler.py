@@ -6,6 +6,7 @@ own process alone. Schemas are few, and each is compiled once in a process.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from types import MappingProxyType
 _SECONDS = 60.0  # for one compilation
 _MOST_BYTES = 1024 * 1024  # of a schema
 _NAME = "schema.proto"
+_IDLE = re.compile("warning:|^WARNING:|^[IWEF][0-9]{4} ")  # lines that are no errors of a schema
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -49,7 +51,7 @@ def _compiled(text: str, imports: tuple[tuple[str, str], ...]) -> bytes:
             file = root / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(each, encoding="utf-8", errors="replace")
-        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{root}", "--include_imports"]
+        command = [sys.executable, "-m", "grpc_tools.protoc", "-I.", "--include_imports"]
         try:
             done = subprocess.run(
                 [*command, f"--descriptor_set_out={found}", _NAME],
@@ -67,5 +69,5 @@ def _compiled(text: str, imports: tuple[tuple[str, str], ...]) -> bytes:
 
 def _first_error(said: str) -> str:
     """Return the first error of the compiler, without the name that the file has here."""
-    lines = [line for line in said.splitlines() if "warning:" not in line and line.strip()]
+    lines = [line for line in said.splitlines() if line.strip() and not _IDLE.search(line)]
     return lines[0].removeprefix(f"{_NAME}:")[:500] if lines else "the compiler failed and said nothing"
