@@ -1,4 +1,4 @@
-"""A registry of Avro schemas with Confluent's API, and the schemas of the streams that have none.
+"""A registry of schemas with Confluent's API, and the schemas of the streams that have none.
 
 A schema never changes, so it is asked for once. Each process keeps it in memory, and shares it in a directory
 with the other workers of its machine. So a new worker reads on while the registry is away.
@@ -33,7 +33,7 @@ _PASSES = (408, 429, 500, 502, 503, 504)
 
 
 class UnknownSchemaError(Exception):
-    """The registry has no schema of an id, or has one that is no schema of Avro."""
+    """The registry has no schema of an id, or has one of another type."""
 
 
 class RegistryUnreachableError(MissingPartError):
@@ -67,7 +67,7 @@ class SchemaFile:
         try:
             return cls(str(path), path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"schema_file: {path} cannot be read: {error}; name a file of Avro") from None
+            raise ConfigError(f"schema_file: {path} cannot be read: {error}; name another") from None
 
     def text(self, _: int) -> str:
         """Return the schema."""
@@ -89,6 +89,7 @@ class SchemaRegistry:
         ca: the text of a file of PEM with the authorities that may sign the registry's certificate; `None`
             takes those of the operating system.
         patience: the seconds for which a task waits for an answer.
+        kind: the type of the schemas, such as `AVRO`, as the registry names it.
     """
 
     url: str
@@ -96,6 +97,7 @@ class SchemaRegistry:
     password: str | None = field(default=None, repr=False)
     ca: str | None = field(default=None, repr=False)
     patience: float = 60.0
+    kind: str = "AVRO"
     framed: ClassVar[bool] = True
 
     def __str__(self) -> str:
@@ -106,10 +108,10 @@ class SchemaRegistry:
         return f"schema {number}"
 
     def text(self, number: int) -> str:
-        """Return a schema as JSON, given its id.
+        """Return the text of a schema, given its id.
 
         Raises:
-            UnknownSchemaError: the registry has no schema of this id, or one that is not of Avro.
+            UnknownSchemaError: the registry has no schema of this id, or one of another type.
             RegistryUnreachableError: the registry did not answer in time.
             ConfigError: the registry refuses us, or its address is wrong.
         """
@@ -128,7 +130,7 @@ class SchemaRegistry:
 
     def _shared(self, number: int) -> str:
         """Return a schema from the directory of this machine, or else from the registry."""
-        name = f"{hashlib.sha256(self.url.encode()).hexdigest()[:16]}-{number}"
+        name = f"{hashlib.sha256(self.url.encode()).hexdigest()[:16]}-{self.kind.lower()}-{number}"
         file = shared_directory() / name
         with suppress(OSError):
             return file.read_text(encoding="utf-8")
@@ -181,8 +183,8 @@ class SchemaRegistry:
             if status == 404 and document.get("error_code") == _NOT_FOUND:
                 raise UnknownSchemaError(f"the registry at {self.url} has no such schema")
             if status == 200 and isinstance(text := document.get("schema"), str):
-                if (kind := document.get("schemaType", "AVRO")) != "AVRO":
-                    raise UnknownSchemaError(f"the registry has it as {str(kind)[:20]}, not as Avro")
+                if (kind := document.get("schemaType", "AVRO")) != self.kind:
+                    raise UnknownSchemaError(f"the registry has it as {str(kind)[:20]}, not as {self.kind}")
                 if document.get("references"):
                     raise UnknownSchemaError(
                         "it refers to other schemas, which are not read; register it as a whole"

@@ -6,24 +6,19 @@ import json
 from typing import Any
 from unittest.mock import patch
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from endmark.pipeline import Stream
-from endmark.pipeline.formats import FORMATS
 from endmark.types import ColumnType
-from endmark.verify.formats import FORMATS as READERS
-from endmark.verify.formats import reason_of
 from endmark.wire import avro_cursor
 from endmark.wire.avro_schema import AvroSchemaError, parse
+from support.avro_fates import FEW, changed, fates, plain
 from support.avro_records import LEAVES, Schemas, World, named_apart, stream_of, worlds
-from support.avro_registry import PUNCTUATION, encoded, framed, punctuation
+from support.avro_registry import PUNCTUATION, connected, encoded, framed, punctuation
 from support.cases import cases
-from support.verify_fates import Promise, fate
 
-FEW = st.sampled_from([1, 3, 32])  # records of which arrays are read one by one
 PATTERNS: list[Any] = [
     {"item_id": {"equals": 7}},
     {"item_id": {"one_of": [7]}},
@@ -33,39 +28,6 @@ PATTERNS: list[Any] = [
     "a",
 ]
 PAIR = {"item_id": ColumnType.LONG}
-TOKENS = [
-    *(b"\x80" * 10, b"\xff" * 9 + b"\x01", b"\xff" * 9 + b"\x02", b"\xff" * 9 + b"\x7f", b"\xff" * 11),
-    *(b"\x80" * 8 + b"\x10", b"\xfe\xff\xff\xff\xff\xff\xff\xff\x1f", b"\x00", b"\x01", b"\x02", b"\x03"),
-    *(b"\xc0\xaf", b"\xed\xa0\x80", b"\xff", b"\x80", b"\x00\x00\xc0\x7f", b"\x00" * 6 + b"\xf0\x7f"),
-]
-
-
-def fates(stream: Stream, schemas: Schemas, values: list[bytes | None]) -> list[Any]:
-    """Parse all values at once, and return the fate of each, as in test_formats. Each rejection has the
-    reason that `verify` finds."""
-    parser = FORMATS["avro"].parser(stream, "bids", stream.punctuated_on, (), schemas)
-    # An array that does not begin where its buffer does.
-    parsed = parser.parse(pa.array([b"before", *values, b"behind"], pa.binary())[1:-1])
-    found: dict[int, Any] = dict(zip(parsed.row_at.tolist(), parsed.rows.to_pylist(), strict=True))
-    keys = [tuple(key.values()) for key in parsed.closed_keys.to_pylist()]
-    found.update(zip(parsed.closed_keys_at.tolist(), keys, strict=True))
-    found.update((at, "promise") for at, _ in parsed.promises)
-    form = READERS["avro"].given(schemas)  # type: ignore[arg-type]
-    for rejection in parsed.rejections:
-        assert rejection.value == values[rejection.at]
-        assert rejection.reason == reason_of(rejection.value, stream, form), rejection
-        found[rejection.at] = "dead letter"
-    assert list(parsed.row_at) == sorted(parsed.row_at)
-    assert list(parsed.closed_keys_at) == sorted(parsed.closed_keys_at)
-    return [found[at] for at in range(len(values))]
-
-
-def plain(stream: Stream, schemas: Schemas, value: bytes | None) -> Any:
-    """Return the fate of one value by the reader of `verify`, in the form that `fates` has."""
-    flat = READERS["avro"].given(schemas).flat  # type: ignore[arg-type]
-    assert flat is not None
-    found = fate(stream, flat(value or b"", stream))
-    return "promise" if isinstance(found, Promise) else found
 
 
 @cases(150, among=2)
@@ -131,16 +93,6 @@ def histories(draw: st.DrawFn) -> tuple[Stream, Schemas, list[bytes | None]]:
         found.append(draw(changed(value)) if draw(st.booleans()) else value)
     found.append(None)
     return world.stream, Schemas({number: json.dumps(each) for number, each in texts.items()}), found
-
-
-@st.composite
-def changed(draw: st.DrawFn, value: bytes) -> bytes:
-    """A record with a few small cuts and insertions."""
-    for _ in range(draw(st.integers(1, 3))):
-        start, cut = draw(st.integers(0, len(value))), draw(st.integers(0, 3))
-        inserted = draw(st.one_of(st.just(b""), st.sampled_from(TOKENS), st.binary(max_size=2)))
-        value = value[:start] + inserted + value[start + cut :]
-    return value
 
 
 @cases(250, among=1)
@@ -394,6 +346,30 @@ def test_listed_times_meet_the_same_fate(kind: str, word: str | None, column: st
     }
     stream = stream_of(PAIR | {"c": ColumnType.parse(column)})
     values: list[bytes | None] = [framed(1, encoded(plainly, {"c": age, "item_id": 1})) for age in AGES]
+
+    assert fates(stream, schemas, values) == [plain(stream, schemas, value) for value in values]
+
+
+ZONED = [
+    *("2026-01-31T12:00:00Z", "2026-01-31T12:00:00.123456+01:00", "0001-01-01T00:00:00+01:00", ""),
+    *("2026-02-30T12:00:00Z", "2026-01-31", "2026-01-31T12:00:00.1234567Z", "noon", "\ud7ff"),
+]
+
+
+@pytest.mark.parametrize("column", ["timestamp", "timestamp?", "timestamp(ms)", "string", "date"])
+def test_listed_zoned_times_meet_the_same_fate(column: str) -> None:
+    zoned = connected("string", "io.debezium.time.ZonedTimestamp")
+    fields = [{"name": "c", "type": ["null", zoned]}, {"name": "item_id", "type": "long"}]
+    schema = {"type": "record", "name": "Row", "fields": fields}
+    stream = stream_of(PAIR | {"c": ColumnType.parse(column)})
+    schemas = Schemas({1: json.dumps(schema)})
+    rows: list[Any] = [None, *ZONED, b"\xff"]
+    values: list[bytes | None] = [
+        framed(1, encoded(schema, {"c": each, "item_id": 1}))
+        if not isinstance(each, bytes)
+        else framed(1, b"\2\2\xff\2")
+        for each in rows
+    ]
 
     assert fates(stream, schemas, values) == [plain(stream, schemas, value) for value in values]
 

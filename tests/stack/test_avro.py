@@ -55,7 +55,7 @@ class Shop:
 
     def __init__(self, directory: Path, broker: Broker, registry: RegistryServer) -> None:
         self._directory, self._broker, self._registry = directory, broker, registry
-        [text, _] = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+        text, *_ = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
         (directory / "shop.yaml").write_text(text)
         (directory / "payments.avsc").write_text(json.dumps(PAYMENTS))
         self.given = {"REGISTRY_URL": registry.url, "PAYMENTS_AVSC": str(directory / "payments.avsc")}

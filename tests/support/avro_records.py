@@ -14,7 +14,7 @@ from endmark.pipeline import Stream
 from endmark.pipeline.record_parts import Origin, RecordPart
 from endmark.schema_registry import UnknownSchemaError
 from endmark.types import ColumnType
-from support.avro_registry import logical
+from support.avro_registry import connected, logical
 from support.payloads import PIPELINE
 
 _TEXTS = st.text(max_size=5)
@@ -55,6 +55,18 @@ def _whole(unit: timedelta) -> Any:
     return lambda number: _EPOCH + number * unit
 
 
+def _day(number: int) -> date:
+    return date(1970, 1, 1) + timedelta(number)
+
+
+def _zoned(at: datetime) -> str:
+    """Return a time as Debezium writes one of a column with a zone."""
+    return at.isoformat().replace("+00:00", "Z")
+
+
+_unzoned = datetime.fromisoformat
+_AGES = st.integers(-(10**13), 10**13)
+
 LEAVES = [
     Leaf("long", "long", _LONGS),
     Leaf("int", "long", _INTS),
@@ -77,9 +89,7 @@ LEAVES = [
     Leaf("boolean", "boolean", st.booleans()),
     Leaf(logical("int", "date"), "date", _DAYS),
     Leaf(logical("int", "date"), "date(days)", _DAYS),
-    Leaf(
-        "int", "date(days)", st.integers(-719_162, 2_932_896), lambda day: date(1970, 1, 1) + timedelta(day)
-    ),
+    Leaf("int", "date(days)", st.integers(-719_162, 2_932_896), _day),
     Leaf(logical("long", "timestamp-millis"), "timestamp", _MILLIS),
     Leaf(logical("long", "timestamp-millis"), "timestamp(ms)", _MILLIS),
     Leaf(logical("long", "timestamp-micros"), "timestamp", _MICROS),
@@ -88,6 +98,14 @@ LEAVES = [
     Leaf(logical("bytes", "decimal", precision=18, scale=2), "decimal(18,2)", _decimals(18, 2)),
     Leaf(logical("bytes", "decimal", precision=38), "decimal(38,0)", _decimals(37, 0)),
     Leaf(logical("bytes", "decimal", precision=9, scale=1), "decimal(18,4)", _decimals(9, 1)),
+    Leaf(connected("int", "io.debezium.time.Date"), "date", st.integers(-719_162, 2_932_896), _day),
+    Leaf(connected("long", "io.debezium.time.Timestamp"), "timestamp", _AGES, _whole(timedelta(0, 0, 1000))),
+    Leaf(
+        connected("long", "io.debezium.time.MicroTimestamp"), "timestamp", _AGES, _whole(timedelta(0, 0, 1))
+    ),
+    Leaf(connected("long", "io.debezium.time.NanoTime"), "long", _LONGS),
+    Leaf(connected("string", "io.debezium.time.ZonedTimestamp"), "timestamp", _MICROS.map(_zoned), _unzoned),
+    Leaf(connected("string", "io.debezium.time.ZonedTimestamp"), "string", _MICROS.map(_zoned)),
     Leaf(_fixed("Nine", 9, logicalType="decimal", precision=20, scale=3), "decimal(20,3)", _decimals(20, 3)),
 ]
 _OTHERS = st.sampled_from(

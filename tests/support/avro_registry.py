@@ -21,12 +21,23 @@ from endmark.types import ColumnType
 PUNCTUATION = json.loads((Path(__file__).parents[2] / "schemas" / "punctuation.v1.avsc").read_text())
 MARK = "$punctuation"
 Way = tuple[str, ...]
+# The fields of an envelope beside its images and its op.
+ENVELOPE: dict[str, Any] = {
+    "source": {"version": "3.0.0.Final", "ts_ms": 1767225600000, "snapshot": "false", "pos": 1154},
+    "transaction": {"id": "7", "total_order": 1},
+    "ts_ms": 1767225600001,
+}
 # A registry that no process has. Its schemas are put where a process keeps those that it has asked for.
 NOWHERE = "http://localhost:1"
 
 
 def logical(kind: str, name: str, **more: Any) -> dict[str, Any]:
     return {"type": kind, "logicalType": name, **more}
+
+
+def connected(kind: str, name: str, **more: Any) -> dict[str, Any]:
+    """Return a type as Kafka Connect's converter writes one of Connect's or Debezium's."""
+    return {"type": kind, "connect.version": 1, "connect.name": name, **more}
 
 
 def encoded(schema: Any, value: Any) -> bytes:
@@ -68,21 +79,69 @@ def from_json(document: Mapping[str, Any], columns: Mapping[Way, ColumnType]) ->
     return framed(registered(schema), encoded(schema, value))
 
 
+def change_from_json(
+    op: str,
+    before: Mapping[str, Any] | None,
+    after: Mapping[str, Any] | None,
+    columns: Mapping[Way, ColumnType],
+) -> bytes:
+    """Return Debezium's envelope of row images of JSON, framed, by a schema of its own in `NOWHERE`."""
+    images = {
+        member: ("null", None) if image is None else _record(image, columns, (), name=member.capitalize())
+        for member, image in (("before", before), ("after", after))
+    }
+    kinds = {
+        member: ["null"] if found is None else ["null", kind] for member, (kind, found) in images.items()
+    }
+    values = {member: found for member, (_, found) in images.items()}
+    schema = envelope_schema(kinds["before"], kinds["after"])
+    return framed(registered(schema), encoded(schema, values | ENVELOPE | {"op": op}))
+
+
+def envelope_schema(before: Any, after: Any) -> dict[str, Any]:
+    """Return the schema of an envelope as Debezium 3 and Confluent's converter write it, given its images."""
+
+    def declared(name: str, kind: Any) -> dict[str, Any]:
+        return {"name": name, "type": kind} | ({"default": None} if isinstance(kind, list) else {})
+
+    source = {"version": "string", "ts_ms": "long", "snapshot": ["null", "string"], "pos": "long"}
+    block = {"id": "string", "total_order": "long"}
+    of_source, of_block = (
+        [declared(name, kind) for name, kind in fields.items()] for fields in (source, block)
+    )
+    fields = {
+        "before": before,
+        "after": after,
+        "source": {"type": "record", "name": "Source", "fields": of_source, "connect.name": "shop.Source"},
+        "transaction": ["null", {"type": "record", "name": "block", "fields": of_block}],
+        "op": "string",
+        "ts_ms": ["null", "long"],
+    }
+    return {
+        "type": "record",
+        "name": "Envelope",
+        "namespace": "shop.table",
+        "fields": [declared(name, kind) for name, kind in fields.items()],
+        "connect.version": 2,
+        "connect.name": "shop.table.Envelope",
+    }
+
+
 def _record(
-    members: Mapping[str, Any], columns: Mapping[Way, ColumnType], place: Way
+    members: Mapping[str, Any], columns: Mapping[Way, ColumnType], place: Way, *, name: str = "Row"
 ) -> tuple[Any, dict[str, Any]]:
     """Return a type for an object of JSON at a place, and its value as fastavro takes it."""
-    found = {name: _typed(value, columns, (*place, name)) for name, value in members.items()}
-    fields = [{"name": name, "type": kind} for name, (kind, _) in found.items()]
+    found = {member: _typed(value, columns, (*place, member), name) for member, value in members.items()}
+    fields = [{"name": member, "type": kind} for member, (kind, _) in found.items()]
     # A name is declared once.
-    schema = {"type": "record", "name": "_".join(("Row", *place)), "namespace": "shop", "fields": fields}
-    return schema, {name: value for name, (_, value) in found.items()}
+    schema = {"type": "record", "name": "_".join((name, *place)), "namespace": "shop", "fields": fields}
+    return schema, {member: value for member, (_, value) in found.items()}
 
 
-def _typed(value: Any, columns: Mapping[Way, ColumnType], place: Way) -> tuple[Any, Any]:
+def _typed(value: Any, columns: Mapping[Way, ColumnType], place: Way, name: str) -> tuple[Any, Any]:
     """Return a type for a value of JSON, and the value as fastavro takes it."""
     if isinstance(value, dict) and any(path[: len(place)] == place for path in columns):
-        return _record(value, columns, place)
+        return _record(value, columns, place, name=name)
     kind = columns.get(place)
     found = _plainly(value) if kind is None or not isinstance(value, str) else _of_text(value, kind)
     return (["null", found[0]], found[1]) if kind is not None and kind.nullable else found

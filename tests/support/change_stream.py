@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
 
 from endmark.pipeline import Pipeline
+from endmark.types import ColumnType
+from support.avro_registry import MARK, NOWHERE, change_from_json, from_json
 from support.formats import SOURCE
 from support.verify_histories import stamp
 from support.verify_world import Record, instant
@@ -16,6 +19,12 @@ from support.verify_world import Record, instant
 TOPIC = "shop.customers"
 PARTITIONS = 2
 KEYS = 5
+COLUMNS: dict[tuple[str, ...], ColumnType] = {
+    ("customer_id",): ColumnType.LONG,
+    ("seller_id",): ColumnType.LONG,
+    ("name",): ColumnType.parse("string?"),
+    ("at",): ColumnType.TIMESTAMP,
+}
 LATEST = "latest:changes"
 
 
@@ -25,6 +34,7 @@ def replica(
     looked_up: bool = False,
     derived: bool = False,
     closing: bool = False,
+    avro: bool = False,
     **table: Any,
 ) -> dict[str, Any]:
     """A pipeline file with a table of the newest row of each customer.
@@ -34,6 +44,7 @@ def replica(
         looked_up: whether the customers' sellers are looked up, one page in a batch.
         derived: whether a column is derived and another one lost.
         closing: whether a deletion closes its key, so that the customer never comes again.
+        avro: whether changes are in Avro, by schemas of `NOWHERE`.
         table: further fields of the table.
     """
     steps: dict[str, Any] = {}
@@ -49,10 +60,11 @@ def replica(
     relation = {"url": "sqlite://", "table": "sellers", "key": "seller_id", "columns": sellers}
     return {
         "name": "replica",
+        **({"registry": {"url": NOWHERE}} if avro else {}),
         "streams": {
             "changes": {
                 "topic": TOPIC,
-                "format": "debezium",
+                "format": "debezium_avro" if avro else "debezium",
                 "updates": "rows",
                 "columns": {
                     "customer_id": "long",
@@ -90,6 +102,26 @@ def change(op: str, key: int, seconds: float, seller: int = 1, name: str | None 
     row = customer(key, seconds, seller, name)
     value = envelope("d", row, None) if op == "d" else envelope(op, row if op == "u" else None, row)
     return Record(TOPIC, key % PARTITIONS, value, stamp(seconds))
+
+
+def in_avro(record: Record) -> Record:
+    """Return a change, or a punctuation of JSON, in Avro. A record that is neither stays as it is."""
+    try:
+        document = json.loads(record.value or b"")
+    except ValueError:
+        return record
+    if MARK in document:
+        return replace(record, value=from_json(document, COLUMNS))
+    images = document["before"], document["after"]
+    return replace(record, value=change_from_json(document["op"], *images, COLUMNS))
+
+
+@st.composite
+def promises(draw: st.DrawFn) -> Record:
+    """A punctuation of a customer. It deletes no row, and closes a key only if deletions do."""
+    key, pattern = draw(st.integers(0, KEYS - 1)), draw(st.sampled_from(["equals", "one_of"]))
+    value = {MARK: {"customer_id": {pattern: key if pattern == "equals" else [key]}}}
+    return Record(TOPIC, key % PARTITIONS, json.dumps(value).encode(), stamp(0))
 
 
 @st.composite

@@ -11,8 +11,9 @@ from xml.sax.saxutils import escape
 
 from endmark.pipeline import Stream
 from endmark.punctuation import wire_json
+from endmark.types import ColumnType
 from support import xml_promises
-from support.avro_registry import from_json
+from support.avro_registry import change_from_json, from_json
 from support.numbers import numbered
 from support.record_parts import in_parts
 from support.verify_world import Record
@@ -73,10 +74,12 @@ def _values(document: dict[str, Any], stream: Stream, place: int) -> list[bytes 
     if stream.format == "json":
         return [json.dumps(document).encode()]
     if stream.format == "avro":
-        return [
-            from_json(document, {path: stream.columns[name] for name, path in stream.value_paths.items()})
-        ]
+        return [from_json(document, _by_path(stream))]
     return [xml(document, stream)] if stream.format == "xml" else _captured(document, stream, place)
+
+
+def _by_path(stream: Stream) -> dict[tuple[str, ...], ColumnType]:
+    return {path: stream.columns[name] for name, path in stream.value_paths.items()}
 
 
 def xml(document: Mapping[str, Any], stream: Stream) -> bytes:
@@ -104,13 +107,20 @@ def _captured(document: dict[str, Any], stream: Stream, place: int) -> list[byte
     """Every kind of envelope in turn; a punctuation on the primary key is a deletion and its tombstone."""
     if MARK not in document:
         op = ("c", "r", "u")[place % 3]
-        image = None if op != "u" else document
-        return [envelope(op, image, document, wrapped=place % 2 == 0, shuffled=place % 5 == 0)]
+        return [_change(op, None if op != "u" else document, document, stream, place)]
     named = {name: each.get("equals") for name, each in document[MARK].items()}
     if None in named.values() or not set(named) <= set(stream.punctuated_on):
-        return []
+        return [] if stream.format == "debezium" else [from_json(document, _by_path(stream))]
     _, before = in_parts(NO_RECORD, dict.fromkeys(stream.columns) | {"seller_id": 1} | named, stream, 0)
-    return [envelope("d", before, None, wrapped=place % 2 == 0, shuffled=place % 5 == 0), None]
+    return [_change("d", before, None, stream, place), None]
+
+
+def _change(
+    op: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, stream: Stream, place: int
+) -> bytes:
+    if stream.format == "debezium_avro":
+        return change_from_json(op, before, after, _by_path(stream))
+    return envelope(op, before, after, wrapped=place % 2 == 0, shuffled=place % 5 == 0)
 
 
 def envelope(

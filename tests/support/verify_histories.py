@@ -40,6 +40,11 @@ FORMATS: list[dict[str, Any]] = [
     {"format": "debezium"},
     {"format": "debezium", "updates": "rows"},
 ]
+OF_AVRO: list[dict[str, Any]] = [
+    {"format": "avro"},
+    {"format": "debezium_avro"},
+    {"format": "debezium_avro", "updates": "rows"},
+]
 MATCHINGS = ["many_to_one", "many_to_many", "as_of"]
 CONDITIONS = [
     None,
@@ -79,7 +84,7 @@ def declarations(
         declared["closes"] = {"on": on, "when": draw(st.sampled_from(list(LAST)))}
     if gaps:
         declared["extra"] = draw(st.sampled_from(["dead_letter", "ignore"]))
-    return declared | (draw(st.sampled_from([*FORMATS, {"format": "avro"}])) if formats else {})
+    return declared | (draw(st.sampled_from([*FORMATS, *OF_AVRO])) if formats else {})
 
 
 @st.composite

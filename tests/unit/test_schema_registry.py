@@ -130,7 +130,7 @@ def test_a_refusal_is_named(answer: Answer, words: str) -> None:
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
-        ({"schema": "{}", "schemaType": "PROTOBUF"}, "the registry has it as PROTOBUF, not as Avro"),
+        ({"schema": "{}", "schemaType": "PROTOBUF"}, "the registry has it as PROTOBUF, not as AVRO"),
         ({"schema": "{}", "references": [{"name": "a"}]}, "refers to other schemas"),
     ],
 )

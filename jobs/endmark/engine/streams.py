@@ -22,6 +22,7 @@ from endmark.pipeline.registry import schemas_of
 from endmark.schema_registry import SchemaFile
 from endmark.state.keys import KeySpec
 from endmark.state.segment import int64
+from endmark.wire.framed_records import FramedParser
 from endmark.wire.record_columns import RecordColumns
 from endmark.wire.rejection import UnreadableError
 
@@ -220,8 +221,6 @@ def _side(pipeline: Pipeline, name: str, stream: Stream) -> SideSpec:
 def _plan(pipeline: Pipeline, name: str, side: SideSpec) -> StreamPlan:
     """Make the plan of a stream that is read, given the input that has its rows."""
     stream, stage = pipeline.streams[name], pipeline.stage_of(name)
-    # A derived key is named by no punctuation.
-    named = stage.key if set(stage.key) <= stream.columns.keys() else ()
     times = stream.event_time
     return StreamPlan(
         name=name,
@@ -229,14 +228,7 @@ def _plan(pipeline: Pipeline, name: str, side: SideSpec) -> StreamPlan:
         columns=pipeline.stream_columns(name),
         punctuated_on=stream.punctuated_on,
         on=stage.key,
-        parser=partial(
-            FORMATS[stream.format].parser,
-            stream,
-            name,
-            named,
-            pipeline.deleted_on(name),
-            schemas_of(pipeline, name),
-        ),
+        parser=_parser(pipeline, name),
         beside_value=_beside_value(stream),
         side=replace(side, lateness=microseconds(times.lateness) or 0, ahead=microseconds(times.ahead)),
         keeps_value=bool(stage.looked_up_steps(side.name))
@@ -246,6 +238,15 @@ def _plan(pipeline: Pipeline, name: str, side: SideSpec) -> StreamPlan:
         removes_rows=pipeline.removes_rows(name),
         steps=pipeline.row_steps_of(name),
     )
+
+
+def _parser(pipeline: Pipeline, name: str) -> Callable[[], Parser]:
+    """Return what makes the parser of a stream's records."""
+    stream, key = pipeline.streams[name], pipeline.stage_of(name).key
+    # A derived key is named by no punctuation.
+    named = key if set(key) <= stream.columns.keys() else ()
+    make = FORMATS[stream.format].parser
+    return partial(make, stream, name, named, pipeline.deleted_on(name), schemas_of(pipeline, name))
 
 
 def _beside_value(stream: Stream) -> RecordColumns | None:
@@ -376,16 +377,12 @@ def check_schemas(pipeline: Pipeline) -> None:
         ConfigError: a schema cannot be read, or does not give the columns.
     """
     for name, stream in pipeline.streams.items():
-        if isinstance(found := schemas_of(pipeline, name), SchemaFile):
-            from endmark.wire.avro_records import layouts
-
+        if stream.schema_file is None:
+            continue
+        found, parser = schemas_of(pipeline, name), _parser(pipeline, name)()
+        if isinstance(found, SchemaFile) and isinstance(parser, FramedParser):
             try:
-                paths, ignoring = stream.value_paths, stream.extra == "ignore"
-                columns = {name: stream.columns[name] for name in paths}
-                _, branches = layouts(found.schema, columns, paths, ignoring=ignoring)
-                for branch in branches:
-                    if isinstance(branch, UnreadableError):
-                        raise branch
+                parser.require(found.schema)
             except UnreadableError as why:
                 raise ConfigError(f"streams.{name}.schema_file: {found.path}: {why}") from None
 

@@ -9,6 +9,7 @@ from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline.asked import asked
 from endmark.pipeline.duration_words import in_words
 from endmark.pipeline.fields import require_column, require_key_column, require_name
+from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.measures import FUNCTIONS
 from endmark.pipeline.record_parts import Origin
 from endmark.pipeline.tables import GROUP_ROLES, RESERVED, is_latest_role, require_layout
@@ -98,9 +99,9 @@ def _check_topics(pipeline: Pipeline) -> None:
 
 def _check_schemas(pipeline: Pipeline) -> None:
     for name, stream in pipeline.streams.items():
-        if stream.format == "avro" and stream.schema_file is None and pipeline.registry is None:
+        if FORMATS[stream.format].schemas and stream.schema_file is None and pipeline.registry is None:
             raise ValueError(
-                f"streams.{name}.format: records of Avro need schemas; add the section registry with its "
+                f"streams.{name}.format: its records need schemas; add the section registry with its "
                 "url, or name a schema_file if the records have no id of a schema"
             )
 

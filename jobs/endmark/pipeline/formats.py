@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from endmark.pipeline.sources import Stream
-    from endmark.wire.avro_records import WriterSchemas
+    from endmark.wire.framed_records import WriterSchemas
     from endmark.wire.json_records import Parser
 
 
@@ -20,11 +20,13 @@ class Format:
         doc: one sentence that describes a record, for the schema of pipeline files.
         parser: makes the parser of a stream, given the stream, its name, the columns of the join key, the
             columns that a deletion names, and the schemas of its writers, if the format has any.
-        own_fields: the fields of a stream that only this format reads, each with the reason why other
+        own_fields: the fields of a stream that only some formats read, each with the reason why other
             formats refuse it.
         heartbeats: whether a punctuation may be a heartbeat, on the column of event time.
         deletions: whether a record may be the deletion of a row.
         members: whether columns may be members of objects in a value, or members of other names.
+        schemas: the name that a registry has for the type of the schemas by which records are written;
+            `None` if there are none.
     """
 
     doc: str
@@ -33,6 +35,7 @@ class Format:
     heartbeats: bool = True
     deletions: bool = False
     members: bool = False
+    schemas: str | None = None
 
 
 # A parser is imported when it is made, since a pipeline file is checked without Arrow.
@@ -79,22 +82,72 @@ def _debezium(stream: Stream, name: str, key: Sequence[str], deleted_on: Sequenc
     )
 
 
+def _debezium_avro(
+    stream: Stream, name: str, key: Sequence[str], deleted_on: Sequence[str], schemas: WriterSchemas | None
+) -> Parser:
+    from endmark.wire.avro_changes import DebeziumAvroParser
+    from endmark.wire.change import ChangeRules
+    from endmark.wire.json_records import JsonParser
+
+    return DebeziumAvroParser(
+        stream.columns,
+        ChangeRules(stream.updates == "rows", tuple(deleted_on)),
+        name,
+        _required(schemas),
+        key=key,
+        punctuations=JsonParser(
+            stream.columns,
+            stream.punctuated_on,
+            name,
+            key=(),
+            heartbeat_on=stream.heartbeat_on,
+            paths={column: (column,) for column in stream.value_paths},
+        ),
+        ignoring=stream.extra == "ignore",
+        paths=stream.value_paths,
+    )
+
+
 def _avro(stream: Stream, name: str, key: Sequence[str], _: object, schemas: WriterSchemas | None) -> Parser:
     from endmark.wire.avro_records import AvroParser
 
-    if schemas is None:
-        raise ValueError("a stream of Avro has the schemas of its writers")
     return AvroParser(
         stream.columns,
         stream.punctuated_on,
         name,
-        schemas,
+        _required(schemas),
         key=key,
         heartbeat_on=stream.heartbeat_on,
         ignoring=stream.extra == "ignore",
         paths=stream.value_paths,
     )
 
+
+def _protobuf(
+    stream: Stream, name: str, key: Sequence[str], _: object, schemas: WriterSchemas | None
+) -> Parser:
+    from endmark.wire.proto_records import ProtoParser
+
+    return ProtoParser(
+        stream.columns,
+        stream.punctuated_on,
+        name,
+        _required(schemas),
+        key=key,
+        heartbeat_on=stream.heartbeat_on,
+        ignoring=stream.extra == "ignore",
+        paths=stream.value_paths,
+    )
+
+
+def _required(schemas: WriterSchemas | None) -> WriterSchemas:
+    if schemas is None:
+        raise ValueError("the stream has no schemas of its writers, which its format needs")
+    return schemas
+
+
+_UPDATES = {"updates": "only streams of Debezium's formats have updates"}
+_SCHEMA_FILE = {"schema_file": "only records of Avro and Protobuf have a schema"}
 
 FORMATS = {
     "json": Format("A record is a JSON object.", _json, members=True),
@@ -109,7 +162,7 @@ FORMATS = {
     "debezium": Format(
         "A record is Debezium's JSON envelope of a change.",
         _debezium,
-        {"updates": "only `format: debezium` has updates"},
+        _UPDATES,
         heartbeats=False,
         deletions=True,
         members=True,
@@ -118,7 +171,24 @@ FORMATS = {
         "A record is Avro, behind a zero byte and the id of its schema in the `registry`, or by the schema "
         "in `schema_file`.",
         _avro,
-        {"schema_file": "only records of `format: avro` have a schema"},
+        _SCHEMA_FILE,
         members=True,
+        schemas="AVRO",
+    ),
+    "debezium_avro": Format(
+        "A record is Debezium's envelope of a change in Avro, by a schema as in `avro`.",
+        _debezium_avro,
+        _UPDATES | _SCHEMA_FILE,
+        deletions=True,
+        members=True,
+        schemas="AVRO",
+    ),
+    "protobuf": Format(
+        "A record is a message of Protobuf, behind a zero byte, the id of its schema in the `registry` and "
+        "the indexes of the message, or the first message of the `.proto` file in `schema_file`.",
+        _protobuf,
+        _SCHEMA_FILE,
+        members=True,
+        schemas="PROTOBUF",
     ),
 }

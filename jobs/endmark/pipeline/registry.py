@@ -1,4 +1,4 @@
-"""The section `registry` of a pipeline file: the schemas by which records in Avro are written."""
+"""The section `registry` of a pipeline file: the schemas of records in Avro and Protobuf."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pydantic import Field, SecretStr, StringConstraints, model_validator
 from endmark.errors import ConfigError
 from endmark.pipeline.change_rules import AtRestart
 from endmark.pipeline.fields import Duration, Model
+from endmark.pipeline.formats import FORMATS
 from endmark.schema_registry import SchemaFile, SchemaRegistry
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ Address = Annotated[str, StringConstraints(pattern=rf"^https?://{_HOST}(:[0-9]{{
 
 
 class Registry(Model):
-    """The registry of schemas, with Confluent's API, for the streams of `format: avro`.
+    """The registry of schemas, with Confluent's API, for streams of Avro and Protobuf.
 
     `url` is the address of the API, such as `https://registry.example/apis/ccompat/v7`. Write the password as
     `${REGISTRY_PASSWORD}`: the variable `REGISTRY_PASSWORD` then has it, or `REGISTRY_PASSWORD_FILE` names a
@@ -46,8 +47,8 @@ class Registry(Model):
             raise ValueError("url: a login sends the password as it is, and ca is of TLS; write https://")
         return self
 
-    def client(self) -> SchemaRegistry:
-        """Return the registry as tasks ask it.
+    def client(self, kind: str) -> SchemaRegistry:
+        """Return the registry as tasks ask it, for schemas of one type, such as `AVRO`.
 
         Raises:
             ConfigError: the file of certificates cannot be read.
@@ -63,7 +64,7 @@ class Registry(Model):
                     f"registry.ca: {self.ca} cannot be read: {error}; name a file of PEM"
                 ) from None
         password = None if self.password is None else self.password.get_secret_value()
-        return SchemaRegistry(self.url.rstrip("/"), self.user, password, ca, self.retry.total_seconds())
+        return SchemaRegistry(self.url.rstrip("/"), self.user, password, ca, self.retry.total_seconds(), kind)
 
 
 def schemas_of(pipeline: Pipeline, stream: str) -> SchemaFile | SchemaRegistry | None:
@@ -73,8 +74,9 @@ def schemas_of(pipeline: Pipeline, stream: str) -> SchemaFile | SchemaRegistry |
         ConfigError: a file that the pipeline names cannot be read.
     """
     declared = pipeline.streams[stream]
-    if declared.format != "avro":
+    kind = FORMATS[declared.format].schemas
+    if kind is None:
         return None
     if declared.schema_file is not None:
         return SchemaFile.read(declared.schema_file)
-    return None if pipeline.registry is None else pipeline.registry.client()
+    return None if pipeline.registry is None else pipeline.registry.client(kind)

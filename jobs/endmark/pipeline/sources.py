@@ -103,10 +103,10 @@ class Stream(Model):
     1970; the values are a `timestamp` or a `date`. An `int` or a `float` is a long or a double in the range
     of 32 bits.
 
-    With `format: debezium` each snapshot row and each inserted row of the captured table is a row. An update
-    is a row under `updates: rows`, and a dead letter otherwise. A deletion removes the row of
-    its key from a table of `mode: upsert`. It closes the key only under `punctuated_on`, which then is the
-    table's primary key: leave it out if a deleted key may be inserted again.
+    With `format: debezium` or `debezium_avro` each snapshot row and each inserted row of the captured table
+    is a row. An update is a row under `updates: rows`, and a dead letter otherwise. A deletion removes the
+    row of its key from a table of `mode: upsert`. It closes the key only under `punctuated_on`, which then is
+    the table's primary key: leave it out if a deleted key may be inserted again.
 
     Punctuations restrict columns of `punctuated_on`, which may be any columns of the stream. A stream without
     `punctuated_on` takes no punctuations but heartbeats. Punctuations close keys if `punctuated_on` has the
@@ -131,9 +131,9 @@ class Stream(Model):
     least the stream's window. It needs a join in which all streams have a window, and in which no other
     stream's rows are results without a partner.
 
-    With `format: avro`, each record has the id of its schema in the section `registry`. A stream whose
-    records have no id names a file with their schema, `schema_file`. The fields of a schema become columns by
-    their names, or else by an alias.
+    With `format: avro` or `debezium_avro`, each record has the id of its schema in the section `registry`. A
+    stream whose records have no id names a file with their schema, `schema_file`. The fields of a schema
+    become columns by their names, or else by an alias.
 
     A column is the member of its name, unless `taken_from` names another part of the Kafka record.
     `value.order.id` is a member of an object in the value, and `key.id` one of a key in JSON. `key` is the
@@ -182,9 +182,10 @@ class Stream(Model):
 
     @model_validator(mode="after")
     def _check_columns(self) -> Self:
-        others = [each.own_fields for name, each in FORMATS.items() if name != self.format]
-        for name, why in (field for fields in others for field in fields.items()):
-            if getattr(self, name) != type(self).model_fields[name].default:
+        own = FORMATS[self.format].own_fields
+        others = (field for each in FORMATS.values() for field in each.own_fields.items())
+        for name, why in others:
+            if name not in own and getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name}: {why}; leave it out, or set the format")
         for name in self.taken_from:
             require_column(self.columns, name, "taken_from")

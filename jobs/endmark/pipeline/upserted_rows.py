@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from endmark.pipeline.fields import require_key_column
+from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.steps import LookupStep, RowStep
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _check_stream(stream: Stream, field: str, table: Table) -> None:
             f"{field}.punctuation_scope: a key of an upserted table lives in one partition, which has its "
             "rows in order; leave it out"
         )
-    if stream.format != "debezium":
+    if not FORMATS[stream.format].deletions:
         return
     if stream.updates != "rows":
         raise ValueError(

@@ -25,10 +25,11 @@ from endmark.verify.reasons import UnreadableError
 Schemas = SchemaFile | SchemaRegistry
 _Wanted = Mapping[tuple[str, ...], str]  # columns, by the names of the nested fields that lead to them
 
-_PUNCTUATION = "endmark.Punctuation"
+PUNCTUATION = "endmark.Punctuation"
 _PRIMITIVE = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _IMPOSSIBLE = "no value"
+_ZONED = "zoned-timestamp"
 _TIMES = {
     "timestamp-millis": (Domain.TIMESTAMP, Spelling.MILLISECONDS, 1000),
     "timestamp-micros": (Domain.TIMESTAMP, Spelling.MICROSECONDS, 1),
@@ -40,6 +41,17 @@ _KINDS_OF_LOGICAL = {
     "uuid": "string fixed",
     "decimal": "bytes fixed",
     "duration": "fixed",
+    _ZONED: "string",
+}
+_CONNECT_TIMES = {
+    "io.debezium.time.Date": "date",
+    "io.debezium.time.Timestamp": "timestamp-millis",
+    "io.debezium.time.MicroTimestamp": "timestamp-micros",
+    "io.debezium.time.NanoTimestamp": "timestamp-nanos",
+    "io.debezium.time.ZonedTimestamp": _ZONED,
+    "org.apache.kafka.connect.data.Date": "date",
+    "org.apache.kafka.connect.data.Time": "time-millis",
+    "org.apache.kafka.connect.data.Timestamp": "timestamp-millis",
 }
 _LOGICAL_LONGS = (
     *("time-micros", "timestamp-millis", "timestamp-micros", "timestamp-nanos"),
@@ -51,12 +63,12 @@ class _BadSchemaError(Exception):
     pass
 
 
-class _MalformedError(Exception):
-    pass
+class MalformedError(Exception):
+    """The bytes are no value of their schema."""
 
 
 @dataclass
-class _Type:
+class Type:
     """A type whose names are resolved.
 
     Attributes:
@@ -70,8 +82,8 @@ class _Type:
     scale: int = 0
     size: int = 0
     symbols: list[str] = field(default_factory=list)
-    fields: list[tuple[str, list[str], _Type]] = field(default_factory=list)
-    inner: list[_Type] = field(default_factory=list)
+    fields: list[tuple[str, list[str], Type]] = field(default_factory=list)
+    inner: list[Type] = field(default_factory=list)
     parts: int = 1
     empty: bool = False
 
@@ -103,10 +115,7 @@ def reason(schemas: Schemas, value: bytes, declared: Stream) -> str:
     found = _read(schemas, value, declared)
     if isinstance(found, bytes):
         return "bad_punctuation"
-    for column, kind in declared.columns.items():
-        if not kind.nullable and found.get(column) is None:
-            return "missing_field"
-    return "bad_value"
+    return reason_of_row(found, declared)
 
 
 def _read(schemas: Schemas, value: bytes, declared: Stream) -> dict[str, Any] | bytes:
@@ -114,6 +123,21 @@ def _read(schemas: Schemas, value: bytes, declared: Stream) -> dict[str, Any] | 
 
     Raises:
         UnreadableError: the record is neither. The text is the reason.
+    """
+    reader, written = opened(schemas, value)
+    try:
+        if written.name == PUNCTUATION:
+            return read_punctuation(reader, written)
+        return read_row(reader, written, declared, ends=True)
+    except MalformedError:
+        raise UnreadableError("malformed") from None
+
+
+def opened(schemas: Schemas, value: bytes) -> tuple[Reader, Type]:
+    """Return a reader at the beginning of a record's value, and its type, which is a record.
+
+    Raises:
+        UnreadableError: the record has no such type. The text is the reason.
     """
     if not value:
         raise UnreadableError("empty")
@@ -128,41 +152,83 @@ def _read(schemas: Schemas, value: bytes, declared: Stream) -> dict[str, Any] | 
         raise UnreadableError("unknown_schema") from None
     except _BadSchemaError:
         raise UnreadableError("bad_schema") from None
-    reader = _Reader(value, start)
-    try:
-        written = outermost
-        if outermost.kind == "union":
+    reader = Reader(value, start)
+    written = outermost
+    if outermost.kind == "union":
+        try:
             written = outermost.inner[reader.index(outermost.inner)]
-        return _record(reader, written, declared)
-    except _MalformedError:
-        raise UnreadableError("malformed") from None
-
-
-def _record(reader: _Reader, written: _Type, declared: Stream) -> dict[str, Any] | bytes:
+        except MalformedError:
+            raise UnreadableError("malformed") from None
     if written.kind != "record":
         raise UnreadableError("bad_schema")
-    columns: Mapping[str, ColumnType] = declared.columns
-    wanted: _Wanted = {path: name for name, path in declared.value_paths.items()}
-    if is_punctuation := written.name == _PUNCTUATION:
-        if not any(name == "punctuation" and kind.kind == "string" for name, _, kind in written.fields):
-            raise UnreadableError("bad_schema")
-        columns, wanted = {"punctuation": ColumnType.STRING}, {("punctuation",): "punctuation"}
-    else:
-        _require(written, wanted, declared)
-    raw = _values(reader, written, wanted)
+    return reader, written
+
+
+def read_punctuation(reader: Reader, written: Type) -> bytes:
+    """Return a punctuation as JSON.
+
+    Raises:
+        UnreadableError: the type is not that of punctuations. The text is the reason.
+        MalformedError: the bytes are no value of it.
+    """
+    if not any(name == "punctuation" and kind.kind == "string" for name, _, kind in written.fields):
+        raise UnreadableError("bad_schema")
+    found = _values(reader, written, {("punctuation",): "punctuation"})["punctuation"]
     if not reader.ended:
-        raise _MalformedError
-    row = {name: None if got is None else _json(*got, columns[name]) for name, got in raw.items()}
-    return f'{{"{MARK}": {row["punctuation"]}}}'.encode() if is_punctuation else row
+        raise MalformedError
+    text = None if found is None else json_of(*found, ColumnType.STRING)
+    return f'{{"{MARK}": {text}}}'.encode()
 
 
-def _values(reader: _Reader, written: _Type, wanted: _Wanted) -> dict[str, tuple[_Type, Any] | None]:
+def read_row(reader: Reader, written: Type, declared: Stream, *, ends: bool) -> dict[str, Any]:
+    """Return a row as its members.
+
+    Args:
+        reader: stands at the row.
+        written: its type.
+        declared: the stream.
+        ends: whether the record must end with the row.
+
+    Raises:
+        UnreadableError: the type does not give the columns, or a text is no UTF-8. The text is the reason.
+        MalformedError: the bytes are no value of the type.
+    """
+    wanted: _Wanted = {path: name for name, path in declared.value_paths.items()}
+    _require(written, wanted, declared)
+    raw = _values(reader, written, wanted)
+    if ends and not reader.ended:
+        raise MalformedError
+    columns = declared.columns
+    return {name: None if got is None else json_of(*got, columns[name]) for name, got in raw.items()}
+
+
+def read_column(reader: Reader, written: Type, path: tuple[str, ...], wanted: ColumnType) -> Any:
+    """Return a value within a record as a producer of JSON would have sent it; `None` for null.
+
+    Raises:
+        UnreadableError: the type does not give the column, or a text is no UTF-8. The text is the reason.
+    """
+    if (why := _lack(written, path, wanted)) is not None:
+        raise UnreadableError(why)
+    found = _values(reader, written, {path: "it"})["it"]
+    return None if found is None else json_of(*found, wanted)
+
+
+def reason_of_row(row: Mapping[str, Any], declared: Stream) -> str:
+    """Return the reason why a row is a dead letter, for one that is."""
+    for column, kind in declared.columns.items():
+        if not kind.nullable and row.get(column) is None:
+            return "missing_field"
+    return "bad_value"
+
+
+def _values(reader: Reader, written: Type, wanted: _Wanted) -> dict[str, tuple[Type, Any] | None]:
     """Read a value; return the types and values of the columns in it, and `None` for null."""
     if written.kind == "union":
         return _values(reader, written.inner[reader.index(written.inner)], wanted)
     if () in wanted or written.kind != "record":
         return dict.fromkeys(wanted.values(), reader.value(written))
-    found: dict[str, tuple[_Type, Any] | None] = {}
+    found: dict[str, tuple[Type, Any] | None] = {}
     for member, (_, _, kind) in zip(_members(written, wanted), written.fields, strict=True):
         found |= _values(reader, kind, _within(wanted, member))
     return found
@@ -172,7 +238,7 @@ def _within(wanted: _Wanted, member: str | None) -> _Wanted:
     return {path[1:]: column for path, column in wanted.items() if path[0] == member}
 
 
-def _members(written: _Type, wanted: _Wanted) -> list[str | None]:
+def _members(written: Type, wanted: _Wanted) -> list[str | None]:
     """Return the member that each field of a record is; `None` for one that leads to no column."""
     own, members = [name for name, _, _ in written.fields], {path[0] for path in wanted}
     found: list[str | None] = []
@@ -182,7 +248,7 @@ def _members(written: _Type, wanted: _Wanted) -> list[str | None]:
     return found
 
 
-def _require(written: _Type, wanted: _Wanted, declared: Stream) -> None:
+def _require(written: Type, wanted: _Wanted, declared: Stream) -> None:
     """Refuse a schema that does not give the columns.
 
     Raises:
@@ -195,7 +261,7 @@ def _require(written: _Type, wanted: _Wanted, declared: Stream) -> None:
             raise UnreadableError(why)
 
 
-def _has_others(written: _Type, wanted: _Wanted) -> bool:
+def _has_others(written: Type, wanted: _Wanted) -> bool:
     """Return whether a field of a type leads to no column."""
     if () in wanted:
         return False
@@ -210,7 +276,7 @@ def _has_others(written: _Type, wanted: _Wanted) -> bool:
     )
 
 
-def _lack(written: _Type, path: tuple[str, ...], wanted: ColumnType) -> str | None:
+def _lack(written: Type, path: tuple[str, ...], wanted: ColumnType) -> str | None:
     """Return the reason why a type does not give a column; `None` if it does."""
     if written.kind == "union":
         return next(filter(None, (_lack(each, path, wanted) for each in written.inner)), None)
@@ -226,8 +292,10 @@ def _lack(written: _Type, path: tuple[str, ...], wanted: ColumnType) -> str | No
     return None if wanted.nullable else "missing_field"
 
 
-def _fits(written: _Type, wanted: ColumnType) -> bool:
+def _fits(written: Type, wanted: ColumnType) -> bool:
     kind, logical = written.kind, written.logical
+    if logical == _ZONED and wanted.domain is Domain.TIMESTAMP:
+        return wanted.spelling is None
     kinds = {
         Domain.LONG: ("int", "long"),
         Domain.DOUBLE: ("int", "long", "float", "double"),
@@ -250,10 +318,10 @@ def _fits(written: _Type, wanted: ColumnType) -> bool:
     return True
 
 
-def _json(written: _Type, value: Any, wanted: ColumnType) -> Any:
+def json_of(written: Type, value: Any, wanted: ColumnType) -> Any:
     """Return a value as a producer of JSON would have sent it."""
     match wanted.domain:
-        case Domain.STRING if isinstance(value, bytes):
+        case Domain.STRING | Domain.TIMESTAMP if isinstance(value, bytes):
             try:
                 return value.decode("utf-8")
             except UnicodeDecodeError:
@@ -273,7 +341,7 @@ def _decimal(unscaled: int, scale: int) -> str:
     return f"{Decimal((unscaled < 0, tuple(map(int, str(abs(unscaled)))), -scale)):f}"
 
 
-def _time(written: _Type, value: int) -> str:
+def _time(written: Type, value: int) -> str:
     try:
         if written.logical == "date":
             return (_EPOCH.date() + timedelta(days=value)).isoformat()
@@ -283,22 +351,34 @@ def _time(written: _Type, value: int) -> str:
     return found.isoformat().replace("+00:00", "Z")
 
 
-class _Reader:
+class Reader:
+    """Reads values one after the other.
+
+    Args:
+        value: the bytes.
+        at: the place of the first byte to read.
+    """
+
     def __init__(self, value: bytes, at: int) -> None:
         self._value = value
         self._at = at
 
     @property
     def ended(self) -> bool:
+        """True if no byte is left."""
         return self._at == len(self._value)
+
+    def copy(self) -> Reader:
+        """Return another reader at the same place."""
+        return Reader(self._value, self._at)
 
     def index(self, among: list[Any]) -> int:
         """Read which of a list follows."""
         if not 0 <= (found := self._int()) < len(among):
-            raise _MalformedError
+            raise MalformedError
         return found
 
-    def value(self, written: _Type) -> tuple[_Type, Any] | None:
+    def value(self, written: Type) -> tuple[Type, Any] | None:
         """Read a value; return its type, which is no union, and the value. `None` stands for null.
 
         Texts are bytes. Lists, maps and records are read, but not returned.
@@ -317,7 +397,7 @@ class _Reader:
                 return written, None
         return written, self._plain(written)
 
-    def _plain(self, written: _Type) -> Any:
+    def _plain(self, written: Type) -> Any:
         readers: dict[str, Callable[[], Any]] = {
             "boolean": lambda: (False, True)[self._byte(2)],
             "int": self._int,
@@ -333,10 +413,10 @@ class _Reader:
 
     def _byte(self, values: int) -> int:
         if (found := self._bytes(1)[0]) >= values:
-            raise _MalformedError
+            raise MalformedError
         return found
 
-    def _blocks(self, written: _Type) -> None:
+    def _blocks(self, written: Type) -> None:
         (inner,) = written.inner
         while count := self._long():
             if count < 0:
@@ -345,7 +425,7 @@ class _Reader:
             if written.kind == "array" and inner.empty:
                 continue
             if count > len(self._value) - self._at:  # each of them has a byte
-                raise _MalformedError
+                raise MalformedError
             for _ in range(count):
                 if written.kind == "map":
                     self._bytes(self._long())
@@ -353,13 +433,13 @@ class _Reader:
 
     def _bytes(self, length: int) -> bytes:
         if not 0 <= length <= len(self._value) - self._at:
-            raise _MalformedError
+            raise MalformedError
         self._at += length
         return self._value[self._at - length : self._at]
 
     def _int(self) -> int:
         if not -(2**31) <= (found := self._long()) < 2**31:
-            raise _MalformedError
+            raise MalformedError
         return found
 
     def _long(self) -> int:
@@ -371,11 +451,11 @@ class _Reader:
                 if found.bit_length() > 64:
                     break
                 return found // 2 if found % 2 == 0 else -(found + 1) // 2
-        raise _MalformedError
+        raise MalformedError
 
 
 @lru_cache(1_000)
-def _schema(text: str) -> _Type:
+def _schema(text: str) -> Type:
     try:
         return _Names().type(json.loads(text), "", 0)
     except (ValueError, RecursionError):
@@ -386,16 +466,16 @@ class _Names:
     """The named types of a schema; those that are not complete yet are `None`."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _Type | None] = {}
+        self._known: dict[str, Type | None] = {}
 
-    def type(self, node: Any, namespace: str, level: int) -> _Type:
+    def type(self, node: Any, namespace: str, level: int) -> Type:
         if level > 64:
             raise _BadSchemaError
         if isinstance(node, list) and node:
             inner = [self.type(each, namespace, level + 1) for each in node]
             if any(each.kind == "union" for each in inner):
                 raise _BadSchemaError
-            return _Type("union", inner=inner)
+            return Type("union", inner=inner)
         if isinstance(node, dict) and isinstance(node.get("type"), dict | list):
             return self.type(node["type"], namespace, level + 1)
         kind = node.get("type") if isinstance(node, dict) else node
@@ -405,16 +485,16 @@ class _Names:
             return self._named(node, namespace, level)
         if isinstance(node, dict) and kind in ("array", "map"):
             inner = [self.type(node.get("items" if kind == "array" else "values"), namespace, level + 1)]
-            return _Type(kind, inner=inner)
+            return Type(kind, inner=inner)
         if kind in _PRIMITIVE:
             logical, scale = _logical(node) if isinstance(node, dict) else (None, 0)
-            return _Type(kind, logical=logical, scale=scale)
+            return Type(kind, logical=logical, scale=scale)
         found = self._known.get(_full(kind, namespace))
         if found is None:
             raise _BadSchemaError
         return found
 
-    def _named(self, node: dict[str, Any], namespace: str, level: int) -> _Type:
+    def _named(self, node: dict[str, Any], namespace: str, level: int) -> Type:
         own, within = node.get("name"), node.get("namespace", namespace)
         if not (isinstance(own, str) and own and isinstance(within, str)):
             raise _BadSchemaError
@@ -425,11 +505,11 @@ class _Names:
             case "enum":
                 if not (isinstance(symbols, list) and all(isinstance(each, str) for each in symbols)):
                     raise _BadSchemaError
-                found = _Type(kind, name, symbols=symbols)
+                found = Type(kind, name, symbols=symbols)
             case "fixed":
                 if type(size) is not int or not 0 <= size < 2**31:
                     raise _BadSchemaError
-                found = _Type(kind, name, logical, scale, size)
+                found = Type(kind, name, logical, scale, size)
             case _:
                 self._known[name] = None
                 if not isinstance(fields, list):
@@ -437,11 +517,11 @@ class _Names:
                 inner = [self._field(each, name.rpartition(".")[0], level) for each in fields]
                 if len({own for own, _, _ in inner}) < len(inner):
                     raise _BadSchemaError
-                found = _Type("record", name, fields=inner)
+                found = Type("record", name, fields=inner)
         self._known[name] = found
         return found
 
-    def _field(self, node: Any, namespace: str, level: int) -> tuple[str, list[str], _Type]:
+    def _field(self, node: Any, namespace: str, level: int) -> tuple[str, list[str], Type]:
         if not isinstance(node, dict) or not isinstance(node.get("name"), str):
             raise _BadSchemaError
         aliases = node.get("aliases")
@@ -454,7 +534,25 @@ def _full(name: str, namespace: str) -> str:
 
 
 def _logical(node: dict[str, Any]) -> tuple[str | None, int]:
-    """Return the logical type and the scale of a type. Avro ignores a logical type that does not fit."""
+    """Return the logical type and the scale of a type, by Avro's name or else by that of Kafka Connect."""
+    logical, scale = _own_logical(node)
+    name = node.get("connect.name")
+    if node.get("logicalType") in _possible(node) or not isinstance(name, str):
+        return logical, scale
+    if (found := _CONNECT_TIMES.get(name)) is not None and found in _possible(node):
+        return found, 0
+    return (name if name.startswith("io.debezium.time.") else None), 0
+
+
+def _possible(node: dict[str, Any]) -> tuple[str, ...]:
+    """Return the logical types that a type may have."""
+    if node["type"] == "long":
+        return _LOGICAL_LONGS
+    return tuple(name for name, kinds in _KINDS_OF_LOGICAL.items() if node["type"] in kinds.split())
+
+
+def _own_logical(node: dict[str, Any]) -> tuple[str | None, int]:
+    """Return Avro's logical type, which it ignores if it does not fit, and the scale."""
     logical, precision, scale = node.get("logicalType"), node.get("precision"), node.get("scale", 0)
     if not isinstance(logical, str):
         return None, 0

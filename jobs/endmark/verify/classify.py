@@ -225,7 +225,7 @@ def _classify_stream(
         _PROMISES, promises=name(f"promises_{stream}"), closing=names(list(closing)), classified=classified
     )
     others = session.run(_OTHERS, [declared.topic], classified=classified, flat=flat)
-    sound = set_heartbeats_aside(session, stream, declared, read_punctuations(named, others))
+    sound = set_heartbeats_aside(session, stream, declared, read_punctuations(declared, others))
     load(session, stream, declared, types, sound)
     if pipeline.removes_rows(stream):
         deletions, promises = name(f"deletions_{stream}"), name(f"promises_{stream}")

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from endmark.pipeline import Pipeline, Stream
 from endmark.pipeline.registry import schemas_of
-from endmark.verify import avro, debezium, reasons, xml
+from endmark.verify import avro, debezium, debezium_avro, protobuf, reasons, xml
 from endmark.verify.added_columns import NOTHING_ADDED, AddedColumns
 from endmark.verify.beside_value import beside_value
 from endmark.verify.members import by_columns
@@ -34,13 +34,13 @@ class Format:
             records are JSON already.
         heartbeats: whether a punctuation on the event time may be a heartbeat.
         skips: returns whether a record with a value has no effect. `None` means that each one has an effect.
-        schemas: whether `reason` and `flat` take the schemas of the writers in front of the other arguments.
+        schemas: whether these functions take the schemas of the writers in front of the other arguments.
     """
 
     reason: Callable[..., str]
     flat: Callable[..., bytes | None] | None = None
     heartbeats: bool = True
-    skips: Callable[[bytes, Stream], bool] | None = None
+    skips: Callable[..., bool] | None = None
     schemas: bool = False
 
     def given(self, schemas: avro.Schemas | None) -> Format:
@@ -48,7 +48,11 @@ class Format:
         if not self.schemas or self.flat is None:
             return self
         return replace(
-            self, reason=partial(self.reason, schemas), flat=partial(self.flat, schemas), schemas=False
+            self,
+            reason=partial(self.reason, schemas),
+            flat=partial(self.flat, schemas),
+            skips=None if self.skips is None else partial(self.skips, schemas),
+            schemas=False,
         )
 
 
@@ -57,6 +61,10 @@ FORMATS = {
     "xml": Format(reasons.of_xml, xml.flat),
     "debezium": Format(reasons.of_debezium, debezium.flat, heartbeats=False, skips=debezium.is_skipped),
     "avro": Format(avro.reason, avro.flat, schemas=True),
+    "debezium_avro": Format(
+        debezium_avro.reason, debezium_avro.flat, skips=debezium_avro.is_skipped, schemas=True
+    ),
+    "protobuf": Format(protobuf.reason, protobuf.flat, schemas=True),
 }
 
 _PLACE = pa.schema([("partition", pa.int32()), ("offset", pa.int64())])

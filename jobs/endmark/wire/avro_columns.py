@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,7 +12,10 @@ import pyarrow.compute as pc
 
 from endmark.domain import DECIMAL_DIGITS, Domain
 from endmark.types import Spelling
+from endmark.wire.avro_schema import ZONED
 from endmark.wire.json_reader import mask
+from endmark.wire.unquoted import UnquotedReader
+from endmark.wire.values import Values, doubles_of, longs_of, sound, spelled_of, texts_of, times_of, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from endmark.types import ColumnType
     from endmark.wire.avro_cursor import Cursor
     from endmark.wire.avro_schema import AvroType
+
+    Reader = Callable[[Cursor, Ints], Values]
 
 _INTEGERS = ("int", "long")
 _NUMBERS = (*_INTEGERS, "float", "double")
@@ -32,25 +36,6 @@ _UNITS = {
     "timestamp-micros": Spelling.MICROSECONDS,
     "date": Spelling.DAYS,
 }
-
-
-@dataclass(frozen=True)
-class Values:
-    """The values of one column.
-
-    Args:
-        array: the values, one for each record. A null stands for Avro's null.
-        bad: a mask of the values that the column cannot hold; `array` has anything there.
-        garbled: a mask of the texts that are not UTF-8; `array` has an empty text there.
-    """
-
-    array: pa.Array
-    bad: Bools
-    garbled: Bools
-
-
-if TYPE_CHECKING:
-    Reader = Callable[[Cursor, Ints], Values]
 
 
 def reader_of(written: AvroType, kind: ColumnType) -> Reader | None:
@@ -82,6 +67,13 @@ def _plain_reader(written: AvroType, kind: ColumnType) -> Reader | None:
         case Domain.DECIMAL:
             fits = written.logical == "decimal" and written.scale <= kind.scale
             return partial(_decimals, written, kind) if fits else None
+    return _time_reader(written, kind)
+
+
+def _time_reader(written: AvroType, kind: ColumnType) -> Reader | None:
+    if written.logical == ZONED:
+        zoned = kind.domain is Domain.TIMESTAMP and kind.spelling is None
+        return partial(_zoned, written, UnquotedReader(kind)) if zoned else None
     unit = unit_of(written, kind)
     return None if unit is None else partial(_times, written, kind, unit)
 
@@ -105,12 +97,6 @@ def unit_of(written: AvroType, kind: ColumnType) -> Spelling | None:
     return kind.spelling if written.kind in _INTEGERS else None
 
 
-def sound(array: pa.Array, bad: Bools | None = None) -> Values:
-    """Return values of which no text is garbled, and none is bad but those of a mask."""
-    none = np.zeros(len(array), bool)
-    return Values(array, none if bad is None else bad, none)
-
-
 def _nulls(kind: ColumnType, _: Cursor, rows: Ints) -> Values:
     return sound(pa.nulls(len(rows), kind.arrow))
 
@@ -121,28 +107,12 @@ def _union(branches: list[Reader], cursor: Cursor, rows: Ints) -> Values:
     return together([each(cursor, rows[at]) for each, at in zip(branches, there, strict=True)], there)
 
 
-def together(found: list[Values], there: list[Ints]) -> Values:
-    """Return the values of all branches of a union in the order of records, by the places of each branch."""
-    place = np.empty(sum(map(len, there)), np.int64)
-    place[np.concatenate(there)] = np.arange(len(place))
-    return Values(
-        pa.concat_arrays([each.array for each in found]).take(pa.array(place)),
-        np.concatenate([each.bad for each in found])[place],
-        np.concatenate([each.garbled for each in found])[place],
-    )
-
-
 def _numbers(written: AvroType, cursor: Cursor, rows: Ints) -> Ints:
     return cursor.ints(rows) if written.kind == "int" else cursor.longs(rows)
 
 
 def _longs(written: AvroType, kind: ColumnType, cursor: Cursor, rows: Ints) -> Values:
-    found = _numbers(written, cursor, rows)
-    return sound(pa.array(found), None if kind.spelling is None else _out_of(kind.spelling, found))
-
-
-def _out_of(spelling: Spelling, numbers: np.ndarray) -> Bools:
-    return np.asarray((numbers < spelling.least) | (numbers > spelling.greatest))
+    return longs_of(_numbers(written, cursor, rows), kind)
 
 
 def _doubles(written: AvroType, kind: ColumnType, cursor: Cursor, rows: Ints) -> Values:
@@ -151,27 +121,11 @@ def _doubles(written: AvroType, kind: ColumnType, cursor: Cursor, rows: Ints) ->
     else:
         width = "<f4" if written.kind == "float" else "<f8"
         found = cursor.fixed(rows, written.least).copy().view(width)[:, 0].astype(np.float64)
-    bad = ~np.isfinite(found)
-    return sound(pa.array(found), bad if kind.spelling is None else bad | _out_of(kind.spelling, found))
+    return doubles_of(found, kind)
 
 
 def _strings(written: AvroType, cursor: Cursor, rows: Ints) -> Values:
-    texts = cursor.texts(*cursor.bytes_of(rows, written))
-    none = np.zeros(len(rows), bool)
-    try:
-        return Values(texts.cast(pa.string()), none, none)
-    except pa.ArrowInvalid:
-        garbled = np.array([not _is_unicode(text) for text in texts.to_pylist()])  # this is rare
-        texts = pc.if_else(pa.array(garbled), pa.scalar(b"", pa.binary()), texts)
-        return Values(texts.cast(pa.string()), none, garbled)
-
-
-def _is_unicode(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    return texts_of(cursor.texts(*cursor.bytes_of(rows, written)))
 
 
 def _symbols(written: AvroType, cursor: Cursor, rows: Ints) -> Values:
@@ -187,12 +141,12 @@ def _booleans(cursor: Cursor, rows: Ints) -> Values:
 
 
 def _times(written: AvroType, kind: ColumnType, unit: Spelling, cursor: Cursor, rows: Ints) -> Values:
-    numbers = _numbers(written, cursor, rows)
-    bad = _out_of(unit, numbers)
-    ordinals = pa.array(np.where(bad, 0, numbers) * unit.step)
-    return sound(
-        (ordinals.cast(pa.int32()) if kind.domain is Domain.DATE else ordinals).cast(kind.arrow), bad
-    )
+    return times_of(_numbers(written, cursor, rows), kind, unit)
+
+
+def _zoned(written: AvroType, reader: UnquotedReader, cursor: Cursor, rows: Ints) -> Values:
+    """Read times as texts, which end with `Z` or with an offset from UTC."""
+    return spelled_of(_strings(written, cursor, rows), reader)
 
 
 def _decimals(written: AvroType, kind: ColumnType, cursor: Cursor, rows: Ints) -> Values:

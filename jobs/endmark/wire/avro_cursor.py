@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from endmark.state.search import Bools, Ints
 
 _LONGEST = 10  # bytes of a long
-PAD = 16  # bytes behind the last record, so that a step from its end stays in the buffer
 _INT = 2**31
 _KEY = AvroType("string", 1)  # of a map
 FEW = 32  # records; an item of fewer is read faster by itself
@@ -29,7 +28,7 @@ class Cursor:
     read on without harm: each value is junk there, and no text has any bytes.
 
     Args:
-        data: the bytes of all records, one behind the other, with `PAD` bytes behind them.
+        data: the bytes of all records, one behind the other, with `framed_records.PAD` bytes behind them.
         at: the place of the first byte to read of each record, ascending.
         end: the place behind the last byte of each record.
 
@@ -69,6 +68,16 @@ class Cursor:
 
     def longs(self, rows: Ints) -> Ints:
         """Read longs."""
+        value = self.varints(rows)
+        return (value >> np.uint64(1)).view(np.int64) ^ -(value & np.uint64(1)).view(np.int64)
+
+    def varints(self, rows: Ints, *, cut: bool = False) -> np.ndarray:
+        """Read numbers of 64 bits without a sign, of which each byte has seven bits, the lowest first.
+
+        Args:
+            rows: the positions of the records.
+            cut: whether more bits than 64 are cut off, and do not make a record malformed.
+        """
         start = self.at[rows]
         byte = self.data[start]
         value = (byte & 0x7F).astype(np.uint64)
@@ -81,11 +90,11 @@ class Cursor:
             value[more] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * place)
             length[more] += 1
             if place == _LONGEST - 1:
-                bad[more[byte > 1]] = True  # it has more than 64 bits
+                bad[more[byte > (0x7F if cut else 1)]] = True  # it has more than 64 bits
             more = more[byte >= 0x80]
         self.at[rows] = start + length
         self.fail(rows, bad | (start + length > self.end[rows]))
-        return (value >> np.uint64(1)).view(np.int64) ^ -(value & np.uint64(1)).view(np.int64)
+        return value
 
     def ints(self, rows: Ints) -> Ints:
         """Read ints, which are longs in the range of 32 bits."""

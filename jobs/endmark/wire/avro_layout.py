@@ -5,45 +5,26 @@ A layout is made once for each schema, and then reads the columns of many record
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from endmark.types import ColumnType
 from endmark.wire.avro_columns import reader_of
 from endmark.wire.avro_members import member_names, nested_reader, unknown_field
-from endmark.wire.json_reader import mask
+from endmark.wire.judged_columns import judged
 from endmark.wire.rejection import UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from endmark.state.search import Bools, Ints
-    from endmark.wire.avro_columns import Values
     from endmark.wire.avro_cursor import Cursor
     from endmark.wire.avro_members import Path
     from endmark.wire.avro_schema import AvroType
+    from endmark.wire.judged_columns import Columns
+    from endmark.wire.values import Values
 
 PUNCTUATION = "endmark.Punctuation"
 _TEXT = "punctuation"
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The columns of some records.
-
-    Args:
-        batch: the columns; rows of records that are defective have anything.
-        sound: a mask of the records that have a value of each column.
-        defects: for each other record its position here, the reason, and the error.
-    """
-
-    batch: pa.RecordBatch
-    sound: Bools
-    defects: list[tuple[int, str, str]]
 
 
 class Layout:
@@ -91,43 +72,22 @@ class Layout:
             cursor: stands at the first field of each record.
             rows: the positions of the records there, ascending.
         """
-        found = self._read(cursor, rows)
+        found = self.values(cursor, rows)
         cursor.finish(rows)
-        defects = self._defects(cursor.malformed[rows], found)
-        sound = np.ones(len(rows), bool)
-        sound[[at for at, _, _ in defects]] = False
-        arrays = [
-            found[name].array if name in found else pa.nulls(len(rows), kind.arrow)
-            for name, kind in self._columns.items()
-        ]
-        return Columns(pa.record_batch(arrays, names=list(self._columns)), sound, defects)
+        return self.judged(found, cursor.malformed[rows])
 
-    def _defects(self, malformed: Bools, found: Mapping[str, Values]) -> list[tuple[int, str, str]]:
-        """Return the first defect of each defective record, in the order in which reasons count."""
-        kinds, named = self._columns, self._named
-        marked = [(malformed, "malformed", "the bytes are no value of it, or others stand behind the value")]
-        marked += [
-            (each.garbled, "not_utf8", f"the text of field {named[name]!r} is not UTF-8")
-            for name, each in found.items()
-        ]
-        marked += [
-            (mask(pc.is_null(found[name].array)), "missing_field", f"field {named[name]!r} is null")
-            for name, kind in kinds.items()
-            if name in found and not kind.nullable and found[name].array.null_count
-        ]
-        marked += [
-            (
-                each.bad,
-                "bad_value",
-                f"the value of field {named[name]!r} is out of the range of {kinds[name]}",
-            )
-            for name, each in found.items()
-        ]
-        defects: dict[int, tuple[str, str]] = {}
-        for bad, reason, error in marked:
-            for at in np.flatnonzero(bad).tolist():
-                defects.setdefault(at, (reason, error))
-        return [(at, *defect) for at, defect in sorted(defects.items())]
+    def values(self, cursor: Cursor, rows: Ints) -> dict[str, Values]:
+        """Read records up to the end of the type, behind which there may be more; return their columns."""
+        return self._read(cursor, rows)
+
+    def judged(self, found: Mapping[str, Values], malformed: Bools) -> Columns:
+        """Return the columns of records, and the defects of these.
+
+        Args:
+            found: what `values` returned.
+            malformed: a mask of the records that are malformed.
+        """
+        return judged(found, malformed, self._columns, self._named)
 
 
 def punctuation_layout(record: AvroType) -> Layout:

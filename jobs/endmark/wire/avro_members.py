@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from endmark.wire.avro_columns import reader_of, sound, together
+from endmark.wire.avro_columns import reader_of
+from endmark.wire.values import sound, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from endmark.state.search import Ints
     from endmark.types import ColumnType
-    from endmark.wire.avro_columns import Reader, Values
+    from endmark.wire.avro_columns import Reader
     from endmark.wire.avro_cursor import Cursor
     from endmark.wire.avro_schema import AvroType
+    from endmark.wire.values import Values
 
     Path = tuple[str, ...]
     Wanted = Mapping[Path, str]  # columns, by the names of the nested fields that lead to them

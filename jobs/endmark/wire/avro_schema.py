@@ -24,16 +24,30 @@ _LEAST = {
     "bytes": 1,
     "string": 1,
 }  # the fewest bytes of a value of each primitive type
+ZONED = "zoned-timestamp"  # a time with its zone as text, which Avro has no name for
 _LOGICAL = {
     "int": ("date", "time-millis"),
     "long": (
         *("time-micros", "timestamp-millis", "timestamp-micros", "timestamp-nanos"),
         *("local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"),
     ),
-    "string": ("uuid",),
+    "string": ("uuid", ZONED),
     "bytes": ("decimal",),
     "fixed": ("decimal", "uuid", "duration"),
 }
+
+
+_DEBEZIUM_TIME, _CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
+_OF_CONNECT = {
+    f"{_DEBEZIUM_TIME}Date": "date",
+    f"{_DEBEZIUM_TIME}Timestamp": "timestamp-millis",
+    f"{_DEBEZIUM_TIME}MicroTimestamp": "timestamp-micros",
+    f"{_DEBEZIUM_TIME}NanoTimestamp": "timestamp-nanos",
+    f"{_DEBEZIUM_TIME}ZonedTimestamp": ZONED,
+    f"{_CONNECT}Date": "date",
+    f"{_CONNECT}Time": "time-millis",
+    f"{_CONNECT}Timestamp": "timestamp-millis",
+}  # the logical types by their names in Kafka Connect, as its converter of Avro writes them
 
 
 class AvroSchemaError(ValueError):
@@ -58,7 +72,8 @@ class AvroType:
             `union`, `array`, `map` or `record`.
         least: the fewest bytes of a value. If it is 0, each value has none.
         name: the full name of a record, an enum or a fixed; empty for others.
-        logical: the logical type; `None` without one, or if the type cannot have it.
+        logical: the logical type, of Avro or else of Kafka Connect; `None` without one, or if the type cannot
+            have it.
         scale: the digits of a decimal after the point.
         size: the bytes of a fixed.
         symbols: the symbols of an enum.
@@ -210,12 +225,22 @@ def _logical(node: dict[str, Any]) -> str | None:
     """Return the logical type of a node. Avro ignores one that does not fit its type."""
     logical = node.get("logicalType")
     if logical not in _LOGICAL.get(node["type"], ()):
-        return None
+        return _logical_of_connect(node)
     if logical == "decimal":
         precision, scale = node.get("precision"), node.get("scale", 0)
         if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision:
             return None
     return str(logical)
+
+
+def _logical_of_connect(node: dict[str, Any]) -> str | None:
+    """Return the logical type that Kafka Connect names, whose converter writes Avro's own for a few only."""
+    name = node.get("connect.name")
+    logical = _OF_CONNECT.get(name) if isinstance(name, str) else None
+    if logical in _LOGICAL.get(node["type"], ()):
+        return logical
+    # Other times of Debezium, such as a time of the day in nanoseconds, are no times that a column has.
+    return name if isinstance(name, str) and name.startswith(_DEBEZIUM_TIME) else None
 
 
 def _scale(node: dict[str, Any]) -> int:

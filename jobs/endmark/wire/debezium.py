@@ -1,9 +1,7 @@
 """Reads Debezium's JSON envelopes, with or without their schema, as rows and punctuations.
 
-Only the members `op`, `after` and `before` count; all others may be anything. If `op` is `c` or `r`, `after`
-is a row. If it is `u`, `after` is a row if the stream takes updates. If it is `d`, the envelope is read like
-a punctuation: it names the values that `before` has in the primary key of the table. A tombstone is skipped,
-since the deletion before it has said the same.
+Only the members `op`, `after` and `before` count; all others may be anything. `change` says what an envelope
+is by its `op`. A tombstone is skipped, since the deletion before it has said the same.
 
 Envelopes in Debezium's usual spelling are read a column at a time, like flat records. All others are read one
 by one.
@@ -20,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from endmark.types import ColumnType
+from endmark.wire.change import Change, ChangeRules, no_envelope
 from endmark.wire.json_reader import JsonReader, mask, matching
 from endmark.wire.json_records import MARK, JsonParser, Parsed
 from endmark.wire.merging import merged
@@ -79,14 +78,13 @@ class DebeziumParser:
         self._paths = paths = {name: (name,) for name in columns} if paths is None else paths
         self._shape = shape_of(paths)
         self._ignoring = ignoring
-        self._primary = tuple(deleted_on)
-        self._row_ops = "cru" if updates else "cr"
+        self._rules = ChangeRules(updates, tuple(deleted_on))
         self._flat = JsonParser(columns, deleted_on, stream, key=key, ignoring=ignoring, paths=paths)
         # If the primary key is the join key, deletions name keys and are read a column at a time. Deletions
         # of any other primary key are promises and are read one by one.
         named = {name: columns[name].required for name in key} if set(key) == set(deleted_on) else {}
         self._forms = [
-            _Form(columns, paths, named, self._row_ops, path, ignoring=extra)
+            _Form(columns, paths, named, self._rules.row_ops, path, ignoring=extra)
             for extra in ((False, True) if ignoring else (False,))
             for path in ((), ("payload",))
         ]
@@ -94,7 +92,7 @@ class DebeziumParser:
     def parse(self, values: pa.Array) -> Parsed:
         """Parse the records in a binary array. No record raises: bad ones are in `rejections`."""
         left = np.ones(len(values), bool)
-        if not self._primary:
+        if not self._rules.deleted_on:
             for form in self._forms:
                 left[form.deletions(values, left)] = False
         skipped = len(values) - int(left.sum())
@@ -112,8 +110,8 @@ class DebeziumParser:
         envelope = read_document(value)
         if "payload" in envelope:
             envelope = _member(envelope, "payload")
-        op = _member(envelope, "op", str)
-        if op in tuple(self._row_ops):  # `in` on the text would also find "" and "cr"
+        change = self._rules.of(_member(envelope, "op", str))
+        if change is Change.ROW:
             after = _member(envelope, "after")
             twice = first_twice_in(after, self._shape)
             if twice is None and not self._ignoring:
@@ -121,21 +119,15 @@ class DebeziumParser:
             if twice is not None:
                 raise UnreadableError("duplicate_field", f"field {twice!r} stands twice in `after`")
             return json.dumps(after, ensure_ascii=False).encode()
-        if op == "d" and not self._primary:
+        if change is Change.NOTHING:
             return None
-        if op == "d":
-            before = _member(envelope, "before")
-            values = {name: _value_at(before, self._paths[name]) for name in self._primary}
-            if lacking := [name for name, value in values.items() if value is None]:
-                why = f"`before` has no value for {lacking[0]!r}; a deletion names the whole primary key"
-                raise UnreadableError("bad_punctuation", why)
-            named = {name: {"equals": value} for name, value in values.items()}
-            return json.dumps({MARK: named}, ensure_ascii=False).encode()
-        if op == "u":
-            raise UnreadableError(
-                "update", "the stream takes no updates; `updates: rows` takes each as a row of its own"
-            )
-        raise UnreadableError("bad_envelope", f"op {op[:80]!r} is none of c, r, u and d")
+        before = _member(envelope, "before")
+        values = {name: _value_at(before, self._paths[name]) for name in self._rules.deleted_on}
+        if lacking := [name for name, value in values.items() if value is None]:
+            why = f"`before` has no value for {lacking[0]!r}; a deletion names the whole primary key"
+            raise UnreadableError("bad_punctuation", why)
+        named = {name: {"equals": value} for name, value in values.items()}
+        return json.dumps({MARK: named}, ensure_ascii=False).encode()
 
 
 class _Form:
@@ -235,6 +227,5 @@ def _member(of: Document, name: str, kind: type = Document) -> Any:
     if name in of.twice:
         raise UnreadableError("duplicate_field", f"member {name!r} stands twice")
     if not isinstance(found := of.get(name), kind):
-        what = "a text" if kind is str else "an object"
-        raise UnreadableError("bad_envelope", f"an envelope has {name!r}, which is {what} here")
+        raise no_envelope(name, "a text" if kind is str else "an object")
     return found

@@ -45,18 +45,18 @@ def _ordered(batches: list[pa.RecordBatch], at: Ints) -> pa.RecordBatch:
     return next(iter(table.combine_chunks().to_batches()), batches[0].slice(0, 0))
 
 
-def placed(parsed: Parsed, places: Ints, values: pa.Array) -> Parsed:
-    """Return what a reader found among translated records, as found among the records themselves.
+def placed(parsed: Parsed, places: Ints, values: pa.Array | None = None) -> Parsed:
+    """Return what a reader found among some records or their translations, by the positions of the records.
 
     Args:
-        parsed: the translated records.
-        places: the position of the record of each translated one, ascending.
-        values: the records. A rejection has the bytes that came, and not their translation.
+        parsed: what it found.
+        places: the position of each record that it read, ascending.
+        values: all records. A rejection has the bytes that came, and not their translation. `None` leaves
+            the values of rejections as they are.
     """
-    rejections = [
-        replace(each, at=int(places[each.at]), value=values[int(places[each.at])].as_py())
-        for each in parsed.rejections
-    ]
+    rejections = [replace(each, at=int(places[each.at])) for each in parsed.rejections]
+    if values is not None:
+        rejections = [replace(each, value=values[each.at].as_py()) for each in rejections]
     return replace(
         parsed,
         row_at=places[parsed.row_at],

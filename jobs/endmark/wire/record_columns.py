@@ -1,8 +1,7 @@
 """Adds the columns that a Kafka record has beside its value: from its key, its headers and its timestamp.
 
 Keys and headers are texts in UTF-8. They spell values as JSON does, but without quotes. A missing one is
-null. All are read a column at a time: a text becomes a JSON record of one member, and the reader of rows
-reads that.
+null. All are read a column at a time.
 """
 
 from __future__ import annotations
@@ -14,17 +13,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from endmark.domain import Domain
-from endmark.punctuation.scalars import TEXTS
-from endmark.wire.json_reader import FIRST, LAST, JsonReader, mask
+from endmark.wire.json_reader import FIRST, LAST, mask
 from endmark.wire.json_records import JsonParser
 from endmark.wire.rejection import Rejection
-from endmark.wire.spelling import example, pattern
+from endmark.wire.spelling import example
+from endmark.wire.unquoted import UnquotedReader, scattered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from endmark.state.search import Bools, Ints
+    from endmark.state.search import Bools
     from endmark.types import ColumnType
     from endmark.wire.json_records import Parsed
     from endmark.wire.shape import Path
@@ -76,7 +74,7 @@ class RecordReader:
         self._taken = taken
         kinds = {name: taken.columns[name] for name in taken.members}
         self._key = JsonParser(kinds, (), "the key", ignoring=True, paths=taken.members) if kinds else None
-        self._texts = {name: _TextReader(taken.columns[name]) for name in (*taken.keys, *taken.headers)}
+        self._texts = {name: UnquotedReader(taken.columns[name]) for name in (*taken.keys, *taken.headers)}
 
     def added(self, parsed: Parsed, records: pa.RecordBatch) -> Parsed:
         """Return the rows with all columns. One whose key, header or timestamp is unfit becomes a rejection.
@@ -126,7 +124,7 @@ class RecordReader:
                 f"column {name!r} must be {kind} like {_unquoted(kind)}, but the record's {part} is {found}"
             )
 
-        return _Part({name: _placed(values, at, len(texts))}, sound, reason, error)
+        return _Part({name: scattered(values, at, len(texts))}, sound, reason, error)
 
     def _members(self, parser: JsonParser, keys: pa.Array) -> _Part:
         """Read the columns that are members of keys in JSON."""
@@ -144,7 +142,7 @@ class RecordReader:
                 return _missing(name, kind, "in the record's key, and there is none")
             return f"the record's key: {parser.parse(keys.slice(place, 1)).rejections[0].error}"
 
-        columns = {name: _placed(found.rows.column(name), at, len(keys)) for name in kinds}
+        columns = {name: scattered(found.rows.column(name), at, len(keys)) for name in kinds}
         return _Part(columns, sound, "bad_key", error)
 
     def _timestamp(self, name: str, times: pa.Array) -> _Part:
@@ -159,7 +157,9 @@ class RecordReader:
             return f"column {name!r} is the record's timestamp, which is not in the years 1 to 9999"
 
         sound = in_range | ~there if kind.nullable else in_range
-        return _Part({name: _placed(times.take(pa.array(at)), at, len(times))}, sound, "bad_timestamp", error)
+        return _Part(
+            {name: scattered(times.take(pa.array(at)), at, len(times))}, sound, "bad_timestamp", error
+        )
 
 
 @dataclass(frozen=True)
@@ -177,51 +177,6 @@ class _Part:
     sound: Bools
     reason: str
     error: Callable[[int], str]
-
-
-class _TextReader:
-    """Reads values of one type from texts without quotes."""
-
-    def __init__(self, kind: ColumnType) -> None:
-        quoted = kind.spelled in TEXTS
-        self._is_text = kind.spelled is Domain.STRING
-        one = pattern(kind)
-        self._pattern = f"^{one[1:-1] if quoted else one}$"
-        quote = b'"' if quoted else b""
-        self._before, self._behind = b'{"it":' + quote, quote + b"}"
-        self._reader = JsonReader({"it": kind.required}, {"it": ("it",)})
-
-    def read(self, texts: pa.Array) -> tuple[pa.Array, Ints]:
-        """Return the values of the texts that have one, and their places. None raises."""
-        if self._is_text:
-            at = _unicode(texts, np.flatnonzero(mask(texts.is_valid())))
-            return texts.take(pa.array(at)).cast(pa.string()), at
-        at = np.flatnonzero(mask(pc.match_substring_regex(texts, self._pattern)))
-        spelled = pc.binary_join_element_wise(
-            pa.scalar(self._before), texts.take(pa.array(at)), pa.scalar(self._behind), pa.scalar(b"")
-        )
-        found, among = self._reader.read(spelled, np.arange(len(at)))
-        return found.column(0), at[among]
-
-
-def _unicode(texts: pa.Array, at: Ints) -> Ints:
-    """Return those of some places whose text is UTF-8."""
-    try:
-        texts.take(pa.array(at)).cast(pa.string())
-    except pa.ArrowInvalid:
-        if len(at) == 1:
-            return at[:0]
-        return np.concatenate([_unicode(texts, half) for half in np.array_split(at, 2)])
-    return at
-
-
-def _placed(values: pa.Array, at: Ints, count: int) -> pa.Array:
-    """Return `count` values, which are null but at some places."""
-    if len(at) == count:
-        return values
-    number, there = np.zeros(count, np.int64), np.zeros(count, bool)
-    number[at], there[at] = np.arange(len(at)), True
-    return values.take(pa.array(number, mask=~there))
 
 
 def _missing(name: str, kind: ColumnType, part: str) -> str:

@@ -1,0 +1,73 @@
+"""Compiles schemas of Protobuf by Google's compiler, which runs as a process of its own.
+
+A schema comes from a registry that others write to. A fault of the compiler on a hostile schema then ends its
+own process alone. Schemas are few, and each is compiled once in a process.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+
+_SECONDS = 60.0  # for one compilation
+_MOST_BYTES = 1024 * 1024  # of a schema
+_NAME = "schema.proto"
+_IDLE = re.compile("warning:|^WARNING:|^[IWEF][0-9]{4} ")  # lines that are no errors of a schema
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+class ProtoSchemaError(ValueError):
+    """A text is no schema of Protobuf that can be compiled; the error says why."""
+
+
+def compile_schema(text: str, imports: Mapping[str, str] = _NONE) -> bytes:
+    """Return a schema and all that it imports as a serialized `FileDescriptorSet`, whose last file it is.
+
+    Args:
+        text: the schema, as in a `.proto` file.
+        imports: the texts of the files that it imports, by name. Google's own files need not be among them.
+
+    Raises:
+        ProtoSchemaError: the text is no schema.
+    """
+    return _compiled(text, tuple(sorted(imports.items())))
+
+
+@lru_cache(maxsize=1_000)
+def _compiled(text: str, imports: tuple[tuple[str, str], ...]) -> bytes:
+    if len(text) > _MOST_BYTES:
+        raise ProtoSchemaError(f"it has more than {_MOST_BYTES:,} letters")
+    with tempfile.TemporaryDirectory(prefix="endmark-proto-") as directory:
+        root, found = Path(directory, "schemas"), Path(directory, "found")
+        for name, each in [*imports, (_NAME, text)]:
+            if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+                raise ProtoSchemaError(f"it imports {name[:80]!r}, which is no name of a file below a folder")
+            file = root / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(each, encoding="utf-8", errors="replace")
+        command = [sys.executable, "-m", "grpc_tools.protoc", "-I.", "--include_imports"]
+        try:
+            done = subprocess.run(
+                [*command, f"--descriptor_set_out={found}", _NAME],
+                capture_output=True,
+                timeout=_SECONDS,
+                check=False,
+                cwd=root,
+            )
+        except subprocess.TimeoutExpired:
+            raise ProtoSchemaError(f"its compilation took more than {_SECONDS:.0f} s") from None
+        if done.returncode or not found.exists():
+            raise ProtoSchemaError(_first_error(done.stderr.decode("utf-8", "replace")))
+        return found.read_bytes()
+
+
+def _first_error(said: str) -> str:
+    """Return the first error of the compiler, without the name that the file has here."""
+    lines = [line for line in said.splitlines() if line.strip() and not _IDLE.search(line)]
+    return lines[0].removeprefix(f"{_NAME}:")[:500] if lines else "the compiler failed and said nothing"
