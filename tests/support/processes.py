@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -42,6 +44,12 @@ def descendants(pid: int) -> list[int]:
     for each in found:
         found += [child for child, parent in parents.items() if parent == each]
     return found
+
+
+def signal_all(pid: int, number: signal.Signals) -> None:
+    """Signal a process and all that it has started, which may be in several groups."""
+    for each in descendants(pid):
+        os.kill(each, number)
 
 
 def listeners(pids: Iterable[int]) -> list[Listener]:

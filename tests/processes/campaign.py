@@ -1,0 +1,73 @@
+"""Runs cases: all faults in a random order on one rig after the other."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from processes.case import HEALED_SECONDS, Outcome, run_case, settled
+from processes.faults import CONTROL, FAULTS
+from processes.oracle import rows_in_state, told_secrets
+from processes.rig import Rig, own_mounts
+
+
+class Case(NamedTuple):
+    """A case that was run."""
+
+    pipeline: str
+    seed: int
+    fault: str
+    outcome: Outcome
+
+
+def fitting(name: str, faults: Sequence[str]) -> list[str]:
+    """Return those of some faults that a pipeline and this machine can have."""
+    return [
+        fault
+        for fault in faults
+        if name in (FAULTS[fault].pipelines or (name,)) and (own_mounts() or not FAULTS[fault].disk)
+    ]
+
+
+def cases(name: str, seed: int, faults: Sequence[str]) -> Iterator[Case]:
+    """Run faults on a pipeline, the control first and those that end a job for good last.
+
+    A rig is used until a case fails. Each rig is judged once more in the end.
+    """
+    order = fitting(name, faults)
+    random.Random(f"{name} {seed}").shuffle(order)
+    order.sort(key=lambda fault: (FAULTS[fault].refused is not None, fault != CONTROL))
+    while order:
+        with (
+            tempfile.TemporaryDirectory(prefix="endmark-processes-") as scratch,
+            Rig(Path(scratch), name, seed) as rig,
+        ):
+            yield from _on(rig, order)
+
+
+def _on(rig: Rig, order: list[str]) -> Iterator[Case]:
+    """Run the next cases on a rig, and take them from the list."""
+    outcome = Outcome(landed=True)
+    fault = FAULTS[CONTROL]
+    while order and outcome.is_right and fault.refused is None:
+        name = order.pop(0)
+        fault = FAULTS[name]
+        outcome = run_case(rig, fault, f"{rig.name} {rig.seed} {name}")
+        yield Case(rig.name, rig.seed, name, outcome)
+    if outcome.is_right and fault.refused is None:
+        yield Case(rig.name, rig.seed, "end", _ended(rig))
+
+
+def _ended(rig: Rig) -> Outcome:
+    """Close all keys, and require that nothing is left in state and no secret is told."""
+    try:
+        rig.feed.end()
+        assert rig.wait(rig.is_idle, HEALED_SECONDS), "the job does not come to its end"
+        judged = settled(rig, HEALED_SECONDS)
+        wrong = (*judged.wrong, *rows_in_state(rig), *told_secrets(rig.directory, rig.database.url))
+    except AssertionError as error:
+        return Outcome(landed=True, wrong=(str(error),))
+    return Outcome(True, wrong, judged.lost, judged.doubled)
