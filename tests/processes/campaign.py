@@ -13,6 +13,8 @@ from processes.faults import CONTROL, FAULTS
 from processes.oracle import rows_in_state, told_secrets
 from processes.rig import Rig, own_mounts
 
+END = "end"  # the name of the last verdict on a rig, in place of a fault's
+
 
 class Case(NamedTuple):
     """A case that was run."""
@@ -32,10 +34,16 @@ def fitting(name: str, faults: Sequence[str]) -> list[str]:
     ]
 
 
-def cases(name: str, seed: int, faults: Sequence[str]) -> Iterator[Case]:
+def cases(name: str, seed: int, faults: Sequence[str], within: float = HEALED_SECONDS) -> Iterator[Case]:
     """Run faults on a pipeline, the control first and those that end a job for good last.
 
     A rig is used until a case fails. Each rig is judged once more in the end.
+
+    Args:
+        name: the name of the pipeline.
+        seed: equal seeds give equal records, and equal faults.
+        faults: the names of the faults.
+        within: the longest time from the end of a fault until the job has caught up, in seconds.
     """
     order = fitting(name, faults)
     random.Random(f"{name} {seed}").shuffle(order)
@@ -45,23 +53,23 @@ def cases(name: str, seed: int, faults: Sequence[str]) -> Iterator[Case]:
             tempfile.TemporaryDirectory(prefix="endmark-processes-") as scratch,
             Rig(Path(scratch), name, seed) as rig,
         ):
-            yield from _on(rig, order)
+            yield from _on(rig, order, within)
 
 
-def _on(rig: Rig, order: list[str]) -> Iterator[Case]:
+def _on(rig: Rig, order: list[str], within: float) -> Iterator[Case]:
     """Run the next cases on a rig, and take them from the list."""
     outcome = Outcome(landed=True)
     fault = FAULTS[CONTROL]
     while order and outcome.is_right and fault.refused is None:
         name = order.pop(0)
         fault = FAULTS[name]
-        outcome = run_case(rig, fault, f"{rig.name} {rig.seed} {name}")
+        outcome = run_case(rig, fault, f"{rig.name} {rig.seed} {name}", within)
         yield Case(rig.name, rig.seed, name, outcome)
     if outcome.is_right and fault.refused is None:
-        yield Case(rig.name, rig.seed, "end", _ended(rig))
+        yield Case(rig.name, rig.seed, END, ended(rig))
 
 
-def _ended(rig: Rig) -> Outcome:
+def ended(rig: Rig) -> Outcome:
     """Close all keys, and require that nothing is left in state and no secret is told."""
     try:
         rig.feed.end()

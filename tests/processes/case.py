@@ -25,7 +25,7 @@ class Outcome:
         wrong: tells what was not as it must be.
         lost: rows that tables lack.
         doubled: rows that tables have too many.
-        recovered: seconds from the end of the fault until all records of that moment were read; `None` if they
+        recovered: seconds from the end of the fault until all records of that moment were read. `None`: they
             were not, or the fault ends the job for good.
         seconds: the length of the case.
         seen: what was seen of the fault.
@@ -85,7 +85,7 @@ def run_case(rig: Rig, fault: Fault, seed: str, healed_seconds: float = HEALED_S
 
 def caught_up(rig: Rig, seconds: float) -> float:
     """Wait until the job has read all that is acknowledged now; return the seconds that it took."""
-    began, ends = time.monotonic(), dict(rig.feed.ends())
+    began, ends = time.monotonic(), rig.feed.ends()
     before = rig.batches()
     read = rig.wait(lambda: rig.has_read(ends) and rig.batches() > before, seconds)
     assert read, f"no progress within {seconds:.0f} s: {rig.ends[-1:]}"
@@ -115,7 +115,8 @@ def require_refused(rig: Rig, error: str) -> str:
         for _ in range(2):
             assert rig.wait(lambda: not rig.job.running, _REFUSED_SECONDS), "the job goes on"
             end = rig.end()
-            assert end.code > 0 and re.search(error, end.error), f"its end is another one: {end}"
+            is_told = end.code > 0 and re.search(error, end.error)
+            assert is_told, f"its end is another one: {end}"
             rig.start_job()
         rig.job.kill()
     return end.error[:300]

@@ -20,9 +20,10 @@ from support.processes import descendants, signal_all
 from support.relation_outages import resume, stall
 from support.warehouse import errors
 
-_TRAP_SECONDS = 60.0
 _STOP_SECONDS = 60.0
+_PREFORK = "endmark.spark.prefork"  # in the command of the server, and of all that it forks
 _DRIVER = frozenset({"driver"})
+_ALL = _DRIVER | {"broker", "database"}  # a job asks both for its start
 # Tables that have the batch at a point: none, some or all of those that get rows of it.
 _NONE, _SOME = "none", "some"
 _TABLES = {"planned": _NONE, "tasks run": _NONE, "files written": _NONE}
@@ -34,7 +35,7 @@ def _killed_at(point: str) -> Inject:
     def inject(rig: Rig, chance: Random, marker: Marker) -> Iterator[None]:
         with rig.unattended():
             rig.trap.arm(point, chance.uniform(0, 0.4))
-            rig.wait(lambda: rig.trap.sprung() is not None and not rig.job.running, _TRAP_SECONDS)
+            rig.wait(lambda: rig.trap.sprung() is not None and not rig.job.running, rig.patience)
             rig.trap.disarm()
             sprung = rig.trap.sprung()
             marker.seen |= sprung or {}
@@ -58,7 +59,7 @@ def _window(rig: Rig) -> dict[str, int]:
 def _wait_a_moment(rig: Rig, chance: Random) -> None:
     """Wait for a batch, and then for a part of the next ones."""
     before = rig.batches()
-    rig.wait(lambda: rig.batches() > before, 60)
+    rig.wait(lambda: rig.batches() > before, rig.patience)
     rig.stay(chance.uniform(0, 2))
 
 
@@ -118,30 +119,22 @@ def _jvm_killed(rig: Rig, chance: Random, marker: Marker) -> Iterator[None]:
 
 
 def _workers(rig: Rig) -> list[int]:
-    """Return the Python processes of tasks, which are children of Spark's daemon of workers."""
-    found = []
-    for daemon in rig.processes()[1:]:
-        children = [pid for pid in descendants(daemon)[1:] if "java" not in _command(pid).split(" ")[0]]
-        if "pyspark.daemon" in _command(daemon) or "endmark.spark.daemon" in _command(daemon):
-            found += children
-    return found
+    """Return the Python processes of tasks: Spark's daemon has forked them, and our server the daemon."""
+    servers = [pid for pid in rig.processes() if _PREFORK in _command(pid)]
+    daemons = descendants(servers[0])[1:] if servers else []
+    return [worker for daemon in daemons for worker in descendants(daemon)[1:]]
 
 
 @contextmanager
 def _worker_killed(rig: Rig, chance: Random, marker: Marker) -> Iterator[None]:
     _wait_a_moment(rig, chance)
     ends = len(rig.ends)
-    workers = _workers(rig) or _leaves(rig)
+    workers = _workers(rig)
     worker = chance.choice(workers)
     os.kill(worker, signal.SIGKILL)
     marker.landed = rig.wait(lambda: not _is_alive(worker), 10)
     yield
     marker.seen |= {"workers": len(workers), "job ended": len(rig.ends) > ends}
-
-
-def _leaves(rig: Rig) -> list[int]:
-    """Return the job's Python processes without children."""
-    return [pid for pid in rig.processes()[1:] if len(descendants(pid)) == 1 and "java" not in _command(pid)]
 
 
 @contextmanager
@@ -252,7 +245,7 @@ FAULTS = {
         parts=_DRIVER | {"database"},
     ),
     "second driver": Fault(
-        "F16", "another job starts on the same checkpoint and is refused", _second_driver, parts=_DRIVER
+        "F16", "another job starts on the same checkpoint and is refused", _second_driver, parts=_ALL
     ),
     "zombie": Fault(
         "F16",
@@ -260,7 +253,7 @@ FAULTS = {
         _zombie,
         Job.MAY_END,
         (35, 40),
-        parts=_DRIVER,
+        parts=_ALL,
         weight=0.3,
     ),
 }

@@ -46,8 +46,8 @@ class Fault:
         inject: a context around the time with the fault. It takes the rig, random numbers and the marker.
         job: whether the job lives on. Its supervisor starts an ended job again.
         seconds: the least and the greatest length of the fault, in seconds.
-        refused: a regular expression of the error with which each later start must fail; `None` if the job must
-            go on. Such a fault is the last one of its rig.
+        refused: a regular expression of the error with which each later start must fail. Such a fault is the
+            last one of its rig. `None`: the job must go on.
         pipelines: the pipelines that it is for; `None` for all.
         disk: whether it needs a disk of its own.
         parts: the parts that it takes; two faults at once have no part in common.

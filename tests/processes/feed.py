@@ -21,11 +21,11 @@ from support.verify_world import Record
 
 PARTITIONS = Partitions(items=2, bids=2)
 SELLERS = 2_000
-RATE = 300.0  # records a second, a fraction of what a job takes here, so that it soon works off an outage
+RATE = 120.0  # records a second, a fraction of what a job takes here, so that it soon works off an outage
 MAX_RECORD = 8 << 20
 _PATIENCE_MS = 600_000  # longer than any outage
 _NOISY_CHUNK = 100  # records, since noise moves a record by up to 20 places
-_END = b'{"$punctuation": {"item_id": "anything"}}'
+_END = b'{"$punctuation": {"item_id": {"anything": true}}}'
 
 
 class Place(NamedTuple):
@@ -82,7 +82,7 @@ class Feed(threading.Thread):
         self._lock = threading.Lock()  # one chunk is sent as a whole
         self._flows = threading.Event()
         self._ended = threading.Event()
-        self._elapsed, self._since = 0.0, 0.0
+        self._elapsed, self._since, self._speed = 0.0, 0.0, 1.0
         self._kinds: list[str] = []
         self._ends: dict[Place, int] = {}
         self._failures: list[Exception] = []
@@ -120,6 +120,14 @@ class Feed(threading.Thread):
             yield
         finally:
             self._kinds = []
+
+    def hurry(self, seconds: float) -> None:
+        """Let the records of the next seconds be due at once."""
+        self._elapsed += seconds
+
+    def go_at(self, speed: float) -> None:
+        """Let so many seconds of the workload pass in each second."""
+        self._elapsed, self._since, self._speed = self._clock(), time.monotonic(), speed
 
     def resume(self) -> None:
         """Let records flow."""
@@ -174,7 +182,7 @@ class Feed(threading.Thread):
     def _clock(self) -> float:
         if not self._flows.is_set():
             return self._elapsed
-        return self._elapsed + time.monotonic() - self._since
+        return self._elapsed + self._speed * (time.monotonic() - self._since)
 
     def _sleep(self, seconds: float) -> None:
         until = self._clock() + max(seconds, NAP_SECONDS)

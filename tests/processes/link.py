@@ -53,6 +53,7 @@ class Link:
         return self
 
     def __exit__(self, *_error: object) -> None:
+        asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
@@ -109,3 +110,11 @@ class Link:
 def _reset(writer: asyncio.StreamWriter) -> None:
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
     writer.transport.abort()
+
+
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=5)

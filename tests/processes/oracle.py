@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from kafka import KafkaConsumer, TopicPartition
 
 from endmark.metrics import parse
-from endmark.verify.report import VerifyReport
+from endmark.verify.report import TableComparison, VerifyReport
 from processes.feed import Place
 from processes.rig import Rig
 
@@ -53,11 +53,15 @@ def verdict(rig: Rig) -> Verdict:
 def differences(report: VerifyReport) -> list[str]:
     """Compare tables with their recomputation, and require that each record is in one place."""
     tables = [
-        f"table {each.table} lacks {each.missing} rows, and has {each.unexpected} too many; {each.problem or ''}"
+        f"table {each.table} lacks {each.missing} rows, and has {each.unexpected} too many{_problem(each)}"
         for each in report.tables
         if not each.equal
     ]
     return tables + [f"{each.rule}: {each.times} times" for each in report.breaches]
+
+
+def _problem(table: TableComparison) -> str:
+    return "" if table.problem is None else f": {table.problem}"
 
 
 def read_topics(bootstrap: str, places: Iterable[Place]) -> dict[Place, dict[int, int]]:
@@ -117,7 +121,7 @@ def doubled_letters(warehouse: Path) -> list[str]:
 
 
 def broken_log(spark: Path) -> list[str]:
-    """Require that each batch of the checkpoint begins no earlier than the one before it, and that commits have plans."""
+    """Require that no batch of the checkpoint goes back, and that each commit has a plan."""
     plans = {int(file.name): file for file in (spark / "offsets").iterdir() if file.name.isdecimal()}
     commits = {int(file.name) for file in (spark / "commits").iterdir() if file.name.isdecimal()}
     wrong = [f"batch {number} has a commit and no plan" for number in sorted(commits - plans.keys())]

@@ -6,9 +6,10 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -24,7 +25,7 @@ from endmark.embedded.process import ManagedProcess
 from endmark.errors import MissingPartError
 from endmark.metrics import sample
 from endmark_feed.options import FeedOptions
-from processes.feed import RATE, SELLERS, Feed
+from processes.feed import RATE, SELLERS, Feed, Place
 from processes.kill_points import Trap
 from processes.link import Link
 from support.processes import descendants
@@ -34,7 +35,9 @@ PIPELINES = Path(__file__).parent / "pipelines"
 NAMES = tuple(sorted(file.stem for file in PIPELINES.glob("*.yaml")))
 START_SECONDS = 180.0
 OUTSIDE = "ENDMARK_MOUNTS_OUTSIDE"  # the variable with the mount namespace of whoever has started the runner
-_POLL_SECONDS = 0.1
+# Java's second compiler pays for what runs for minutes. These programs are killed before.
+SHORT_LIVES = dict.fromkeys(("SPARK_SUBMIT_OPTS", "ENDMARK_BROKER_JAVA_OPTIONS"), "-XX:TieredStopAtLevel=1")
+_POLL_SECONDS = 0.25
 _PAUSE_SECONDS = 1.0  # between the end of a job and its next start
 _DISKS = {"job": "192m", "broker": "512m", "database": "384m"}
 
@@ -54,34 +57,37 @@ class Rig:
         job: the job that runs, or has ended last.
         ends: each end of a job that the supervisor has seen.
         feed: the feed.
+        patience: the seconds for which a fault waits for its moment.
 
     Args:
         directory: an empty directory.
         name: the name of the pipeline.
         seed: equal seeds give equal records.
         rate: records a second.
-        settings: further options of the job.
+        has_disks: whether each part has a disk of its own, which a fault may fill.
     """
 
     job: ManagedProcess
 
     def __init__(
-        self, directory: Path, name: str, seed: int, rate: float = RATE, settings: tuple[str, ...] = ()
+        self, directory: Path, name: str, seed: int, rate: float = RATE, *, has_disks: bool = True
     ) -> None:
         self.directory = directory
         self.name = name
         self.seed = seed
         self.ends: list[End] = []
         self.trap = Trap(directory)
+        self.patience = 60.0
         self._rate = rate
-        self._settings = settings
         self._stack = ExitStack()
         self._supervised = True
+        self._has_disks = has_disks and own_mounts()
 
     def __enter__(self) -> Self:
         with self._stack:
-            for disk, size in _DISKS.items():
-                self._mount(self.disk(disk), size)
+            for part, size in _DISKS.items():
+                self._mount(self.disk(part), size)
+            os.environ |= {"ENDMARK_TRAP": str(self.directory)} | SHORT_LIVES
             self.broker = self._stack.enter_context(Broker(self.disk("broker") / "data", say=print))
             self.database = self._stack.enter_context(MariaDb(self.disk("database") / "data", memory="64M"))
             url = sa.make_url(self.database.url)
@@ -90,7 +96,6 @@ class Rig:
             self.engine = sa.create_engine(self.database.url, poolclass=sa.NullPool)
             self._stack.callback(self.engine.dispose)
             through = url.set(port=self.link.port).render_as_string(hide_password=False)
-            os.environ["ENDMARK_TRAP"] = str(self.directory)
             disk = self.disk("job")
             self.warehouse = Warehouse(
                 self.directory,
@@ -102,10 +107,11 @@ class Rig:
                 checkpoint=disk / "checkpoint",
                 program="processes.kill_points",
             )
+            self._ops = self._stack.enter_context(closing(OpsDatabase(self.warehouse.ops_url)))
             self.feed = Feed(self.broker.bootstrap, self.seed, self._rate)
             self._stack.callback(self.feed.close)
             self.start_job()
-            self._stack.callback(lambda: self.job.kill())
+            self._stack.callback(self._kill_job)
             self._stack = self._stack.pop_all()
         return self
 
@@ -119,23 +125,25 @@ class Rig:
     def _mount(self, disk: Path, size: str) -> None:
         """Make a disk of its own in memory, if this process may mount one."""
         disk.mkdir()
-        if own_mounts():
+        if self._has_disks:
             subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk], check=True)
-            self._stack.callback(subprocess.run, ["umount", "--lazy", disk], check=True)
+            self._stack.callback(lambda: subprocess.run(["umount", "--lazy", disk], check=True))
 
     # The job and its supervisor
 
+    def _kill_job(self) -> None:
+        self.job.kill()
+
     def start_job(self) -> None:
-        self.job = self.warehouse.start_job(*self._settings)
+        self.job = self.warehouse.start_job()
 
     def end(self) -> End:
         """Return how the job has ended."""
         try:
             self.job.wait_done(0)
         except MissingPartError as error:
-            code = re.search(r"code (-?\d+)", str(error))
-            assert code is not None, error
-            return End(int(code[1]), str(errors(self.job)[-1:]))
+            [code] = re.findall(r"^job failed with code (-?\d+)", str(error))
+            return End(int(code), str(errors(self.job)[-1:]))
         return End(0, "")
 
     @contextmanager
@@ -181,12 +189,14 @@ class Rig:
     # Progress
 
     def batch(self) -> FinishedBatch | None:
-        return self.warehouse.batch()
+        """Return the last batch that a job has finished."""
+        return self._ops.latest_batch(self.warehouse.name)
 
     def batches(self) -> int:
-        return self.warehouse.batches()
+        batch = self.batch()
+        return 0 if batch is None else batch.batch_id + 1
 
-    def has_read(self, ends: dict[tuple[str, int], int]) -> bool:
+    def has_read(self, ends: Mapping[Place, int]) -> bool:
         """Return whether a finished batch of the job has read its topics up to these offsets."""
         batch = self.batch()
         if batch is None:
@@ -201,10 +211,11 @@ class Rig:
         """Return whether all acknowledged records are read and no row waits."""
         batch = self.batch()
         waits = batch is not None and sample("batch_due_time_seconds") in batch.samples
-        return not waits and self.has_read(dict(self.feed.ends()))
+        return not waits and self.has_read(self.feed.ends())
 
-    @property
+    @cached_property
     def topics(self) -> set[str]:
+        """The topics that the job reads."""
         return {stream.topic for stream in self.warehouse.load().streams.values()}
 
     # Files
@@ -237,8 +248,7 @@ class Rig:
 
     def turns(self) -> list[str]:
         """Return the names of all knobs that the job has read a turn of."""
-        with closing(OpsDatabase(self.warehouse.ops_url)) as ops:
-            return [turn["name"] for turn in ops.turns(self.warehouse.name)]
+        return [turn["name"] for turn in self._ops.turns(self.warehouse.name)]
 
 
 def own_mounts() -> bool:
@@ -248,4 +258,4 @@ def own_mounts() -> bool:
 
 def mounts() -> str:
     """Return the name of the mount namespace of this process."""
-    return os.readlink("/proc/self/ns/mnt")
+    return str(Path("/proc/self/ns/mnt").readlink())

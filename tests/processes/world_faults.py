@@ -117,12 +117,12 @@ def _fresh(chance: Random) -> int:
     return _FRESH + chance.randrange(_FRESH)
 
 
-def _read_since(rig: Rig, before: dict[Any, int], seconds: float = 60) -> bool:
+def _read_since(rig: Rig, before: dict[Any, int]) -> bool:
     """Wait until the job has read all that was acknowledged by now; require that there was something."""
     time.sleep(0.5)
     ends = rig.feed.ends()
     return any(ends[place] > before.get(place, 0) for place in ends) and rig.wait(
-        lambda: rig.has_read(dict(ends)), seconds
+        lambda: rig.has_read(ends), rig.patience
     )
 
 
@@ -193,7 +193,8 @@ _POISON = (
     b"", b"{", b'{"bid_id": 1, "item_id"', b"<row><bid_id>1</bid_id>", "bids größer".encode("latin-1"),
     b'{"bid_id": 1, "item_id": "a\0b"}', b"\xff\xfe\x00", b"[" * 10_000, b'{"a":' * 10_000,
     b'{"bid_id": ' + b"9" * 5_000 + b"}", b'{"bid_id": 1, "bid_id": 2}', b'"' + b"x" * 70_000 + b'"',
-    b'{"$punctuation": {"item_id": {"between": {}}}}x', b'{"$punctuation": {"colour": {"equals": 1}}}', b"null",
+    b'{"$punctuation": {"item_id": {"between": {}}}}x', b'{"$punctuation": {"colour": {"equals": 1}}}',
+    b"null",
 )  # fmt: skip
 
 
@@ -231,7 +232,7 @@ def _turned(name: str, values: tuple[Any, ...]) -> Inject:
             send(rig.broker.bootstrap, topic, Turn(name, to, "runner").written())
 
         turn(value)
-        marker.landed = rig.wait(lambda: rig.turns().count(name) > before, 60)
+        marker.landed = rig.wait(lambda: rig.turns().count(name) > before, rig.patience)
         marker.seen |= {"knob": name, "value": value}
         yield
         turn(values[0])
