@@ -13,6 +13,7 @@ from processes.faults import CONTROL, FAULTS
 from processes.oracle import rows_in_state, told_secrets
 from processes.rig import Rig, own_mounts
 
+_TRIES = 3  # of a fault that does not land
 END = "end"  # the name of the last verdict on a rig, in place of a fault's
 
 
@@ -37,7 +38,7 @@ def fitting(name: str, faults: Sequence[str]) -> list[str]:
 def cases(name: str, seed: int, faults: Sequence[str], within: float = HEALED_SECONDS) -> Iterator[Case]:
     """Run faults on a pipeline, the control first and those that end a job for good last.
 
-    A rig is used until a case fails. Each rig is judged once more in the end.
+    A rig is used until a case fails. A fault that does not land is tried again. Each rig is judged once more in the end.
 
     Args:
         name: the name of the pipeline.
@@ -58,14 +59,16 @@ def cases(name: str, seed: int, faults: Sequence[str], within: float = HEALED_SE
 
 def _on(rig: Rig, order: list[str], within: float) -> Iterator[Case]:
     """Run the next cases on a rig, and take them from the list."""
-    outcome = Outcome(landed=True)
-    fault = FAULTS[CONTROL]
-    while order and outcome.is_right and fault.refused is None:
-        name = order.pop(0)
-        fault = FAULTS[name]
-        outcome = run_case(rig, fault, f"{rig.name} {rig.seed} {name}", within)
+    outcome, fault, tries = Outcome(landed=True), FAULTS[CONTROL], 0
+    while order and not outcome.wrong and fault.refused is None:
+        name = order[0]
+        fault, tries = FAULTS[name], tries + 1
+        outcome = run_case(rig, fault, f"{rig.name} {rig.seed} {name} {tries}", within)
         yield Case(rig.name, rig.seed, name, outcome)
-    if outcome.is_right and fault.refused is None:
+        if outcome.landed or outcome.wrong or tries == _TRIES:
+            tries = 0
+            order.pop(0)
+    if not outcome.wrong and fault.refused is None:
         yield Case(rig.name, rig.seed, END, ended(rig))
 
 

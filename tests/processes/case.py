@@ -13,7 +13,7 @@ from processes.oracle import Verdict, verdict
 from processes.rig import START_SECONDS, Rig
 
 HEALED_SECONDS = 120.0
-_REFUSED_SECONDS = 90.0
+_REFUSED_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,8 @@ def run_case(rig: Rig, fault: Fault, seed: str, healed_seconds: float = HEALED_S
             judged = settled(rig, healed_seconds)
     except AssertionError as error:
         judged = Verdict((str(error),))
+    except Exception as error:  # noqa: BLE001  # the other cases are to run, whatever has happened in this one
+        judged = Verdict((f"{type(error).__name__}: {error}"[:500],))
     return Outcome(
         marker.landed,
         judged.wrong,

@@ -19,6 +19,7 @@ from processes.feed import Place
 from processes.rig import Rig
 
 _PLACE = "topic", "partition", "offset"
+_COORDINATES = "_kafka_partition", "_kafka_offset"
 _LETTERS = "dead_letters", "violations"
 _READ_MS = 10_000
 
@@ -41,6 +42,7 @@ def verdict(rig: Rig) -> Verdict:
         *lost_records(rig.feed.acknowledged, read_topics(rig.broker.bootstrap, rig.feed.acknowledged)),
         *skipped_offsets({} if batch is None else batch.offsets, rig.feed.ends(), rig.topics),
         *doubled_letters(rig.disk("job") / "warehouse"),
+        *doubled_results(rig.disk("job") / "warehouse"),
         *broken_log(rig.spark),
     ]
     return Verdict(
@@ -118,6 +120,20 @@ def doubled_letters(warehouse: Path) -> list[str]:
             wrong.append(f"{doubled} records of {name} are in two places")
         seen.update(places)
     return wrong
+
+
+def doubled_results(warehouse: Path) -> list[str]:
+    """Require that no two results are of the same records, by the coordinates of records."""
+    table = DeltaTable(str(warehouse / "results"))
+    places = [field.name for field in table.schema().fields if field.name.endswith(_COORDINATES)]
+    rows = list(
+        zip(
+            *(column.to_pylist() for column in table.to_pyarrow_table(columns=places).itercolumns()),
+            strict=True,
+        )
+    )
+    doubled = len(rows) - len(set(rows))
+    return [f"{doubled} results are of records that have one already"] if doubled else []
 
 
 def broken_log(spark: Path) -> list[str]:

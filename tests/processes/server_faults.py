@@ -24,6 +24,8 @@ from support.relation_outages import resume, stall
 _BROKER, _DATABASE, _SIDECAR = (frozenset({part}) for part in ("broker", "database", "sidecar"))
 _WAITS = "for the database"  # in the line of a task that waits for it
 _TOO_MANY = 1040
+_SAID_SECONDS = 10.0  # from the end of an outage until a busy task has said that it waited
+_NOTICED_SECONDS = 180.0
 _MORE_ROWS = 10_000_000  # ids of sellers from here on occur in no record
 
 
@@ -64,11 +66,15 @@ def _waiting(rig: Rig, marker: Marker) -> Iterator[None]:
     """Around a fault of the database, at which the job must wait for it, as its log tells."""
     log, start = rig.job.log, rig.job.log.stat().st_size
     yield
-    with log.open("rb") as lines:
-        lines.seek(start)
-        said = [line for line in lines.read().decode(errors="replace").splitlines() if _WAITS in line]
-    marker.seen["waited"] = [line[:160] for line in said[:2]]
-    marker.landed = bool(said)
+
+    def said() -> list[str]:
+        with log.open("rb") as lines:
+            lines.seek(start)
+            found = lines.read().decode(errors="replace").splitlines()
+        return [line[:160] for line in found if _WAITS in line]
+
+    marker.landed = rig.wait(lambda: bool(said()), _SAID_SECONDS)
+    marker.seen["waited"] = said()[:2]
 
 
 @contextmanager
@@ -180,7 +186,7 @@ def _partition_added(rig: Rig, _chance: Random, marker: Marker) -> Iterator[None
         admin.close()
     ends = len(rig.ends)
     rig.feed.send_to(BIDS, count, b"not JSON")
-    assert rig.wait(lambda: len(rig.ends) > ends, 60), "the job does not notice the partition"
+    assert rig.wait(lambda: len(rig.ends) > ends, _NOTICED_SECONDS), "the job does not notice the partition"
     marker.seen |= {"partition": count, "error": rig.ends[-1].error[:200]}
     marker.landed = f"topic {BIDS} has got partition {count}" in rig.ends[-1].error
     yield
@@ -192,7 +198,7 @@ def _topic_recreated(rig: Rig, _chance: Random, marker: Marker) -> Iterator[None
     admin = KafkaAdminClient(bootstrap_servers=rig.broker.bootstrap)
     try:
         admin.delete_topics([BIDS])
-        time.sleep(1)
+        assert rig.wait(lambda: BIDS not in admin.list_topics(), 30), "the topic is still there"
         admin.create_topics({BIDS: {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
     finally:
         admin.close()

@@ -23,6 +23,7 @@ from processes.oracle import (
     broken_log,
     differences,
     doubled_letters,
+    doubled_results,
     lost_records,
     read_topics,
     rows_in_state,
@@ -96,8 +97,8 @@ def _double_commit(tables: Path) -> None:
 def _read_stale_row(tables: Path) -> None:
     """Let all bids of a seller have another name of the seller, as an older row of the relation had it."""
     table = DeltaTable(tables / "results")
-    one = table.to_pyarrow_table(columns=["sellers_seller_id"])["sellers_seller_id"][0]
-    table.update(new_values={"sellers_name": "an older name"}, predicate=f"sellers_seller_id = {one}")
+    one = table.to_pyarrow_table(columns=["bids_seller_id"])["bids_seller_id"][0]
+    table.update(new_values={"sellers_name": "an older name"}, predicate=f"bids_seller_id = {one}")
 
 
 def _miscount(tables: Path) -> None:
@@ -132,6 +133,16 @@ def test_a_letter_in_two_places_is_noticed(rig: Rig, tmp_path: Path) -> None:
     write_deltalake(table, table.to_pyarrow_table().slice(0, 1), mode="append")
 
     assert doubled_letters(tables) == ["1 records of dead_letters are in two places"]
+
+
+def test_a_pair_of_records_that_is_joined_twice_is_noticed(rig: Rig, tmp_path: Path) -> None:
+    tables = tmp_path / "warehouse"
+    shutil.copytree(rig.disk("job") / "warehouse", tables)
+    assert doubled_results(tables) == []
+    table = DeltaTable(tables / "results")
+    write_deltalake(table, table.to_pyarrow_table().slice(5, 2), mode="append")
+
+    assert doubled_results(tables) == ["2 results are of records that have one already"]
 
 
 def test_a_lost_acknowledgement_is_noticed(rig: Rig) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 from pathlib import Path
@@ -49,7 +50,8 @@ def descendants(pid: int) -> list[int]:
 def signal_all(pid: int, number: signal.Signals) -> None:
     """Signal a process and all that it has started, which may be in several groups."""
     for each in descendants(pid):
-        os.kill(each, number)
+        with suppress(ProcessLookupError):  # it has ended meanwhile
+            os.kill(each, number)
 
 
 def listeners(pids: Iterable[int]) -> list[Listener]:
