@@ -72,7 +72,7 @@ def run_case(rig: Rig, fault: Fault, seed: str, healed_seconds: float = HEALED_S
             judged = settled(rig, healed_seconds)
     except AssertionError as error:
         judged = Verdict((str(error),))
-    except Exception as error:  # noqa: BLE001  # the other cases are to run, whatever has happened in this one
+    except Exception as error:  # the other cases are to run, whatever has happened in this one
         judged = Verdict((f"{type(error).__name__}: {error}"[:500],))
     return Outcome(
         marker.landed,
