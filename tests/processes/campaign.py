@@ -38,8 +38,7 @@ def fitting(name: str, faults: Sequence[str]) -> list[str]:
 def cases(name: str, seed: int, faults: Sequence[str], within: float = HEALED_SECONDS) -> Iterator[Case]:
     """Run faults on a pipeline, the control first and those that end a job for good last.
 
-    A rig is used until a case fails. A fault that does not land is tried again. Each rig is judged once more in
-    the end.
+    A rig is used until a case fails, and judged once more in the end. A fault that misses is tried again.
 
     Args:
         name: the name of the pipeline.
