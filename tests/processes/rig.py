@@ -33,7 +33,7 @@ from support.warehouse import Warehouse, errors
 
 PIPELINES = Path(__file__).parent / "pipelines"
 NAMES = tuple(sorted(file.stem for file in PIPELINES.glob("*.yaml")))
-START_SECONDS = 180.0
+START_SECONDS = 400.0
 OUTSIDE = "ENDMARK_MOUNTS_OUTSIDE"  # the variable with the mount namespace of whoever has started the runner
 # Java's second compiler pays for what runs for minutes. These programs are killed before.
 SHORT_LIVES = dict.fromkeys(("SPARK_SUBMIT_OPTS", "ENDMARK_BROKER_JAVA_OPTIONS"), "-XX:TieredStopAtLevel=1")
