@@ -39,13 +39,16 @@ def main() -> int:
         "--within", type=float, default=HEALED_SECONDS, help="seconds to catch up after a fault"
     )
     asked.add_argument("--result", type=Path, help="write the figures to this file")
+    asked.add_argument("--add", action="store_true", help="add to the runs that the file has")
     given = asked.parse_args()
-    head, began = origin() | {"within": given.within}, time.monotonic()
+    head, began, loads = origin() | {"within": given.within}, time.monotonic(), []
+    earlier = json.loads(given.result.read_text())["runs"] if given.add else []
 
     def keep(report: dict[str, Any]) -> None:
         if given.result is not None:
-            seconds = round(time.monotonic() - began)
-            given.result.write_text(json.dumps({**head, "seconds": seconds, **report}, indent=1) + "\n")
+            loads.append(round(os.getloadavg()[0], 1))
+            told = {"seconds": round(time.monotonic() - began), "loads": [min(loads), max(loads)]}
+            given.result.write_text(json.dumps({**head, **told, **report}, indent=1) + "\n")
 
     if given.soak is not None:
         with _rig(given.pipeline or NAMES[0], given.seed, RATE) as rig:
@@ -57,7 +60,7 @@ def main() -> int:
     for case in _cases(given):
         done.append(case)
         _tell(case)
-        keep({"runs": [{**case._asdict(), "outcome": asdict(case.outcome)} for case in done]})
+        keep({"runs": earlier + [{**case._asdict(), "outcome": asdict(case.outcome)} for case in done]})
     wrong = [case for case in done if not case.outcome.is_right]
     for pipeline, seed, fault, outcome in wrong:
         part = f"--walk {given.walk}" if fault == WALK else f'--fault "{fault}"'
