@@ -8,6 +8,8 @@ CASES ?= 2000
 # The tests of the whole stack that `make test` runs: those that a change breaks most likely.
 FIRST := $(addprefix tests/stack/test_,dataframe.py pipeline_spark.py repeated_batch.py session.py)
 FIRST += $(addprefix tests/browser/test_,dashboard.py views.py)
+# The tests of tests/processes that start no job.
+QUICK := tests/processes/test_page.py tests/processes/test_slopes.py
 # PART=0, 1 or 2 takes a third of the tests of faults, since all of them take two fifths of the time of `test-all`.
 FAULTS := $(sort $(wildcard tests/faults/test_*.py))
 ifdef PART
@@ -35,11 +37,11 @@ demo: $(READY) ## Run the whole warehouse here and verify it: make demo ARGS="--
 
 .PHONY: test
 test: $(READY) test-system lint types ## Set up, then run units, oracle, and the first tests of the whole stack
-	$(BIN)/pytest $(BESIDE) --hypothesis-profile=ci $(ARGS) $(FIRST) tests/damage/test_page.py tests/oracle tests/simulation tests/unit tests/tidy jobs papers benchmarks
+	$(BIN)/pytest $(BESIDE) --hypothesis-profile=ci $(ARGS) $(FIRST) tests/damage/test_page.py $(QUICK) tests/oracle tests/simulation tests/unit tests/tidy jobs papers benchmarks
 
 .PHONY: test-all
 test-all: $(READY) test-system ## Run the other tests of the whole stack, and those of faults; PART=0, 1 or 2: a third of these
-	$(BIN)/pytest $(BESIDE) $(ARGS) $(FIRST:%=--ignore=%) $(FAULTS) tests/damage tests/stack tests/browser
+	$(BIN)/pytest $(BESIDE) $(ARGS) $(FIRST:%=--ignore=%) $(QUICK:%=--ignore=%) $(FAULTS) tests/damage tests/processes tests/stack tests/browser
 
 .PHONY: oracle
 oracle: $(READY) test-system ## Run every operator on CASES random histories (2000), then with faults that the oracle must notice
@@ -60,6 +62,11 @@ faults-sown: $(READY) ## Sow faults into the sources; the simulation must notice
 faults-files: $(READY) test-system ## Damage checkpoints, tables and state of real jobs; a job must recover, or refuse and name the file
 	@mkdir -p var
 	PYTHONPATH=tests $(BIN)/python -m damage --result var/damaged_files.json $(ARGS)
+
+.PHONY: faults-processes
+faults-processes: $(READY) test-system ## Kill, stop, starve and confuse the processes around real jobs: ARGS='--fault "killed" --seed 7', --walk 100, --soak 2
+	@mkdir -p var
+	PYTHONPATH=tests $(BIN)/python -m processes --result var/broken_processes.json $(ARGS)
 
 .PHONY: test-spark
 test-spark: CASES = 20

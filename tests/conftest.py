@@ -29,6 +29,7 @@ LONG = (
     "faults/test_outages.py",
     "faults/test_stops.py",
     "damage/test_damages.py",
+    "processes/test_cases.py",
     "stack/test_nexmark.py",
     "stack/test_class_archive.py",
     "stack/test_pace.py",

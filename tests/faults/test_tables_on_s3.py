@@ -18,7 +18,7 @@ from endmark.pipelines import AUCTION
 from endmark.storage import location
 from endmark_feed.auction_feed import FeedOptions
 from support.ops_sidecar import Sidecar
-from support.processes import descendants
+from support.processes import signal_all
 from support.s3_server import S3Server
 from support.warehouse import Warehouse, errors, wait_for
 
@@ -39,12 +39,6 @@ def run_page(server: S3Server, given: dict[str, str], directory: Path) -> subpro
         check=False,
         timeout=500,
     )
-
-
-def signal_all(pid: int, number: signal.Signals) -> None:
-    """Signal a job and all of its processes, which are in several groups."""
-    for each in descendants(pid):
-        os.kill(each, number)
 
 
 def test_a_driver_wakes_behind_its_successor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

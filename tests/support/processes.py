@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 from pathlib import Path
@@ -42,6 +45,13 @@ def descendants(pid: int) -> list[int]:
     for each in found:
         found += [child for child, parent in parents.items() if parent == each]
     return found
+
+
+def signal_all(pid: int, number: signal.Signals) -> None:
+    """Signal a process and all that it has started, which may be in several groups."""
+    for each in descendants(pid):
+        with suppress(ProcessLookupError):  # it has ended meanwhile
+            os.kill(each, number)
 
 
 def listeners(pids: Iterable[int]) -> list[Listener]:

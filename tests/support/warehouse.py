@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from endmark.embedded.broker import Broker
+    from endmark.pipeline import Pipeline
     from endmark.storage import Location
     from endmark.verify.report import VerifyReport
 
@@ -28,7 +29,10 @@ START_SECONDS = 300.0
 
 
 class Warehouse:
-    """Everything of one auction pipeline below one directory, but for what lies in an object store."""
+    """Everything of one auction pipeline below one directory, but for what lies in an object store.
+
+    The module `program` is the command line that runs jobs.
+    """
 
     def __init__(
         self,
@@ -39,8 +43,10 @@ class Warehouse:
         pipeline: Path = AUCTION,
         tables: Location | None = None,
         checkpoint: Location | None = None,
+        program: str = "endmark.cli",
     ) -> None:
         self.pipeline = pipeline
+        self._program = program
         self.directory = directory
         self.tables = directory / "warehouse" if tables is None else tables
         self.checkpoint = directory / "checkpoint" if checkpoint is None else checkpoint
@@ -49,6 +55,7 @@ class Warehouse:
         self.feed_options = feed
         self.ops_url = f"sqlite:///{directory / 'ops.db'}"
         self._jobs = 0
+        self.name = self.load().name
         seed_relation(relation_url, feed.sellers, feed.seed)
 
     def feed(self) -> None:
@@ -67,7 +74,7 @@ class Warehouse:
             *extra,
         ]
         os.environ["ENDMARK_RELATION_URL"] = self.relation_url
-        command = [sys.executable, "-m", "endmark.cli", "run", *arguments]
+        command = [sys.executable, "-m", self._program, "run", *arguments]
         return ManagedProcess("job", command, self.directory / f"job-{self._jobs}.log", stop_seconds=90)
 
     def environment(self) -> dict[str, str]:
@@ -88,15 +95,18 @@ class Warehouse:
 
     def batch(self) -> FinishedBatch | None:
         with closing(OpsDatabase(self.ops_url)) as ops:
-            return ops.latest_batch("auction")
+            return ops.latest_batch(self.name)
 
     def batches(self) -> int:
         batch = self.batch()
         return 0 if batch is None else batch.batch_id + 1
 
     def verify(self) -> VerifyReport:
-        spec = load(self.pipeline, os.environ | {"ENDMARK_RELATION_URL": self.relation_url})
-        return verify(spec, self.broker.bootstrap, self.tables)
+        return verify(self.load(), self.broker.bootstrap, self.tables)
+
+    def load(self) -> Pipeline:
+        """Return the pipeline of the file."""
+        return load(self.pipeline, os.environ | {"ENDMARK_RELATION_URL": self.relation_url})
 
 
 class Running(Protocol):

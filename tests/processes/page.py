@@ -1,0 +1,70 @@
+"""Writes the table of broken processes in docs/reliability.md from the result of `make faults-processes`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from endmark_papers.experiments.marked_parts import fill
+from processes.faults import FAULTS
+
+ROOT = Path(__file__).parents[2]
+RESULT = ROOT / "benchmarks" / "results" / "broken_processes.json"
+PAGE = ROOT / "docs" / "reliability.md"
+Report = Mapping[str, Any]
+_HEADINGS = (
+    ("fault", "---"),
+    ("no.", "---"),
+    ("how", "---"),
+    ("runs", "---:"),
+    ("landed", "---:"),
+    ("survived", "---:"),
+    ("rows lost", "---:"),
+    ("rows too many", "---:"),
+    ("seconds to recover", "---:"),
+    ("worst", "---:"),
+    ("fail at most", "---:"),
+)
+
+
+def render(page: str, report: Report) -> str:
+    """Return the page with the part of processes written anew."""
+    return fill(page, lambda name: _section(report) if name == "processes" else None)
+
+
+def _section(report: Report) -> str:
+    machine, runs = report["machine"], report["runs"]
+    least, most = report["loads"]
+    said = (
+        f"Commit {report['commit']}, {report['date']}; {machine['cores']} cores, load {machine['load']} before, and "
+        f"{least:.0f} to {most:.0f} meanwhile. {len(runs):,} cases took {report['seconds']:,} seconds. "
+        f"A job had {report['within']:.0f} s to catch up."
+    )
+    rows = [[name for name, _ in _HEADINGS], [rule for _, rule in _HEADINGS]]
+    for name, fault in FAULTS.items():
+        outcomes = [run["outcome"] for run in runs if run["fault"] == name]
+        rows.append([name, fault.number, fault.how, *_figures(outcomes, refuses=fault.refused is not None)])
+    return said + "\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _figures(outcomes: list[Mapping[str, Any]], *, refuses: bool) -> list[str]:
+    landed = [each for each in outcomes if each["landed"]]
+    right = [each for each in landed if not each["wrong"]]
+    # The rule of three: of n runs that all survive, less than 3/n fail in the long run, at 95 %.
+    bound = f"{min(100.0, 300 / len(landed)):.0f} %" if landed and len(right) == len(landed) else "–"  # noqa: RUF001
+    seconds = [each["recovered"] for each in right if each["recovered"] is not None]
+    times = [f"{of(seconds):.1f}" for of in (median, max)] if seconds else ["refused" if refuses else "–"] * 2  # noqa: RUF001
+    counts = [len(outcomes), len(landed), len(right)]
+    counts += [sum(each[of] for each in outcomes) for of in ("lost", "doubled")]
+    return [*(f"{count:,}" for count in counts), *times, bound]
+
+
+def main() -> None:
+    PAGE.write_text(render(PAGE.read_text(), json.loads(RESULT.read_text())))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""A random walk over all faults: several of them at once, in an order that nobody has thought of."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from processes.campaign import ended, fitting
+from processes.case import HEALED_SECONDS, Outcome, caught_up, settled
+from processes.fault import Fault, Marker
+from processes.faults import FAULTS
+from processes.rig import START_SECONDS, Rig
+
+_MOST_AT_ONCE = 3
+_REST, _HEAL = 2.0, 4.0  # weights beside those of the faults, of which there are about thirty
+_PATIENCE = 15.0
+
+
+@dataclass
+class _Active:
+    """A fault that is there."""
+
+    name: str
+    context: AbstractContextManager[None]
+    marker: Marker
+
+
+@dataclass
+class Walk:
+    """A walk on a rig.
+
+    Attributes:
+        actions: each action that was done.
+        landed: how often each fault was there.
+        missed: how often each fault was injected, and was not there: another one was in its way.
+        judged: how often nothing was broken, and the job caught up.
+    """
+
+    rig: Rig
+    seed: int
+    within: float = HEALED_SECONDS
+    actions: list[str] = field(default_factory=list)
+    landed: Counter[str] = field(default_factory=Counter)
+    missed: Counter[str] = field(default_factory=Counter)
+    judged: int = 0
+    _active: list[_Active] = field(default_factory=list)
+
+    def run(self, length: int) -> Outcome:
+        """Do so many actions, heal everything, and judge the rig."""
+        chance, began = random.Random(f"walk {self.rig.name} {self.seed}"), time.monotonic()
+        self.rig.patience = _PATIENCE
+        self.rig.feed.resume()
+        try:
+            assert self.rig.wait(lambda: self.rig.batches() > 0, START_SECONDS), "the job does not begin"
+            try:
+                for _ in range(length):
+                    self._act(chance)
+            finally:
+                while self._active:
+                    self._heal(0)
+            recovered = caught_up(self.rig, self.within)
+            judged = settled(self.rig, self.within)
+            last = ended(self.rig)
+        except AssertionError as error:
+            return self._outcome(began, (f"after {self.actions[-6:]}: {error}",))
+        wrong = (*judged.wrong, *last.wrong, *self._wordless())
+        return self._outcome(began, wrong, judged.lost, judged.doubled, recovered)
+
+    def _outcome(
+        self,
+        began: float,
+        wrong: tuple[str, ...],
+        lost: int = 0,
+        doubled: int = 0,
+        recovered: float | None = None,
+    ) -> Outcome:
+        seen = {
+            "actions": len(self.actions),
+            "landed": dict(self.landed),
+            "missed": dict(self.missed),
+            "ends": len(self.rig.ends),
+            "judged": self.judged,
+        }
+        seconds = round(time.monotonic() - began, 1)
+        return Outcome(self.landed.total() > 0, wrong, lost, doubled, recovered, seconds, seen)
+
+    def _act(self, chance: random.Random) -> None:
+        taken = {part for active in self._active for part in FAULTS[active.name].parts}
+        names = [name for name in fitting(self.rig.name, list(FAULTS)) if _may_come(FAULTS[name], taken)]
+        names = names if len(self._active) < _MOST_AT_ONCE else []
+        weights = [FAULTS[name].weight for name in names]
+        choice = chance.choices(["rest", "heal", *names], [_REST, _HEAL * len(self._active), *weights])[0]
+        self.actions.append(choice)
+        print(f"  {choice}", flush=True)
+        if choice == "heal":
+            self._heal(chance.randrange(len(self._active)))
+        elif choice == "rest":
+            self._rest(chance)
+        else:
+            marker = Marker()
+            context = FAULTS[choice].inject(self.rig, chance, marker)
+            context.__enter__()
+            self._active.append(_Active(choice, context, marker))
+            self.rig.stay(chance.uniform(0.5, 3))
+
+    def _rest(self, chance: random.Random) -> None:
+        if self._active:
+            self.rig.stay(chance.uniform(1, 5))
+        else:
+            caught_up(self.rig, self.within)
+            self.judged += 1
+
+    def _heal(self, number: int) -> None:
+        active = self._active.pop(number)
+        active.context.__exit__(None, None, None)
+        (self.landed if active.marker.landed else self.missed)[active.name] += 1
+
+    def _wordless(self) -> list[str]:
+        told = [end for end in self.rig.ends if end.code > 0 and not end.error.strip("[]'\" ")]
+        return [f"the job ended without a word: {told}"] if told else []
+
+
+def _may_come(fault: Fault, taken: set[str]) -> bool:
+    return fault.weight > 0 and fault.refused is None and not fault.parts & taken
