@@ -17,12 +17,16 @@ PUNCTUATION = (Path(__file__).parents[2] / "schemas" / "punctuation.v1.proto").r
 
 
 @lru_cache
-def message(schema: str, name: str) -> Any:
-    """Return the class of a message of a schema, given its full name."""
+def _pool(schema: str) -> descriptor_pool.DescriptorPool:
     pool = descriptor_pool.DescriptorPool()
     for file in FileDescriptorSet.FromString(compile_schema(schema)).file:
         pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+    return pool
+
+
+def message(schema: str, name: str) -> Any:
+    """Return the class of a message of a schema, given its full name."""
+    return message_factory.GetMessageClass(_pool(schema).FindMessageTypeByName(name))
 
 
 def encoded(schema: str, name: str, value: Mapping[str, Any]) -> bytes:

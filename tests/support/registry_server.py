@@ -28,10 +28,11 @@ class RegistryServer(Part):
         return f"http://{LOOPBACK}:{self._port}/apis/ccompat/v7"
 
     def register(self, subject: str, schema: Any) -> int:
-        """Register a schema; return its id."""
-        answer = httpx.post(
-            f"{self.url}/subjects/{subject}/versions", json={"schema": json.dumps(schema)}, timeout=30
-        )
+        """Register a schema; return its id. A text is one of Protobuf, and anything else one of Avro."""
+        document = {"schema": json.dumps(schema)}
+        if isinstance(schema, str):
+            document = {"schema": schema, "schemaType": "PROTOBUF"}
+        answer = httpx.post(f"{self.url}/subjects/{subject}/versions", json=document, timeout=30)
         return int(answer.raise_for_status().json()["id"])
 
     def start(self) -> None:

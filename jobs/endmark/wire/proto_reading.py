@@ -218,7 +218,7 @@ def _shortest(node: Node, text: bytes) -> bytes:
                 found.pop(other, None)
             if number in node.nodes:
                 found.setdefault(number, []).append(text[begin:end])
-            elif number in node.leaves:
+            else:  # also a field that only forgets others
                 found[number] = [text[at:end]]
         at = end
     return b"".join(

