@@ -39,8 +39,8 @@ def _section(report: Report) -> str:
     machine, runs = report["machine"], report["runs"]
     least, most = report["loads"]
     said = (
-        f"Commit {report['commit']}, {report['date']}; {machine['cores']} cores, load {machine['load']} before, and "
-        f"{least:.0f} to {most:.0f} meanwhile. {len(runs):,} cases took {report['seconds']:,} seconds. "
+        f"Commit {report['commit']}, {report['date']}; {machine['cores']} cores, load {machine['load']} "
+        f"before, and {least:.0f} to {most:.0f} meanwhile. {len(runs):,} cases took {report['seconds']:,} seconds. "
         f"A job had {report['within']:.0f} s to catch up."
     )
     rows = [[name for name, _ in _HEADINGS], [rule for _, rule in _HEADINGS]]
