@@ -40,8 +40,8 @@ def _section(report: Report) -> str:
     least, most = report["loads"]
     said = (
         f"Commit {report['commit']}, {report['date']}; {machine['cores']} cores, load {machine['load']} "
-        f"before, and {least:.0f} to {most:.0f} meanwhile. "
-        f"{len(runs):,} cases took {report['seconds']:,} seconds; a job had {report['within']:.0f} to catch up."
+        f"before, and {least:.0f} to {most:.0f} meanwhile. {len(runs):,} cases took {report['seconds']:,} "
+        f"seconds; a job had {report['within']:.0f} to catch up."
     )
     rows = [[name for name, _ in _HEADINGS], [rule for _, rule in _HEADINGS]]
     for name, fault in FAULTS.items():
