@@ -39,16 +39,18 @@ def main() -> int:
         "--within", type=float, default=HEALED_SECONDS, help="seconds to catch up after a fault"
     )
     asked.add_argument("--result", type=Path, help="write the figures to this file")
-    asked.add_argument("--add", action="store_true", help="add to the runs that the file has")
+    asked.add_argument("--add", action="store_true", help="add to the parts that the file has")
     given = asked.parse_args()
     head, began, loads = origin() | {"within": given.within}, time.monotonic(), []
-    earlier = json.loads(given.result.read_text())["runs"] if given.add else []
+    earlier = json.loads(given.result.read_text())["parts"] if given.add else []
 
     def keep(report: dict[str, Any]) -> None:
         if given.result is not None:
             loads.append(round(os.getloadavg()[0], 1))
             told = {"seconds": round(time.monotonic() - began), "loads": [min(loads), max(loads)]}
-            given.result.write_text(json.dumps({**head, **told, **report}, indent=1) + "\n")
+            # Each part keeps its own commit, load and limit: a later part may be of other code.
+            parts = [*earlier, {**head, **told, **report}]
+            given.result.write_text(json.dumps({"parts": parts}, indent=1) + "\n")
 
     if given.soak is not None:
         with _rig(given.pipeline or NAMES[0], given.seed, RATE) as rig:
@@ -60,7 +62,7 @@ def main() -> int:
     for case in _cases(given):
         done.append(case)
         _tell(case)
-        keep({"runs": earlier + [{**case._asdict(), "outcome": asdict(case.outcome)} for case in done]})
+        keep({"runs": [{**case._asdict(), "outcome": asdict(case.outcome)} for case in done]})
     wrong = [case for case in done if not case.outcome.is_right]
     for pipeline, seed, fault, outcome in wrong:
         part = f"--walk {given.walk}" if fault == WALK else f'--fault "{fault}"'

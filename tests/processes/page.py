@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from endmark_papers.experiments.marked_parts import fill
+from processes.case import HEALED_SECONDS
 from processes.faults import FAULTS
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +23,7 @@ _HEADINGS = (
     ("runs", "---:"),
     ("landed", "---:"),
     ("survived", "---:"),
+    ("within 120 s", "---:"),
     ("rows lost", "---:"),
     ("rows too many", "---:"),
     ("seconds to recover", "---:"),
@@ -36,18 +38,23 @@ def render(page: str, report: Report) -> str:
 
 
 def _section(report: Report) -> str:
-    machine, runs = report["machine"], report["runs"]
-    least, most = report["loads"]
-    said = (
-        f"Commit {report['commit']}, {report['date']}; {machine['cores']} cores, load {machine['load']} before, and "
-        f"{least:.0f} to {most:.0f} meanwhile. {len(runs):,} cases took {report['seconds']:,} seconds. "
-        f"A job had {report['within']:.0f} s to catch up."
-    )
+    runs = [run for part in report["parts"] for run in part["runs"]]
+    said = "\n".join(f"- {_origin(part)}" for part in report["parts"])
     rows = [[name for name, _ in _HEADINGS], [rule for _, rule in _HEADINGS]]
     for name, fault in FAULTS.items():
         outcomes = [run["outcome"] for run in runs if run["fault"] == name]
         rows.append([name, fault.number, fault.how, *_figures(outcomes, refuses=fault.refused is not None)])
     return said + "\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _origin(part: Report) -> str:
+    machine = part["machine"]
+    loads = "not measured" if "loads" not in part else "{:.0f} to {:.0f}".format(*part["loads"])
+    return (
+        f"Commit {part['commit']}, {part['date']}; {machine['cores']} cores, load {machine['load']} before, "
+        f"and meanwhile {loads}: {len(part['runs']):,} cases in {part['seconds']:,} s, each with "
+        f"{part['within']:.0f} s to catch up."
+    )
 
 
 def _figures(outcomes: list[Mapping[str, Any]], *, refuses: bool) -> list[str]:
@@ -57,7 +64,8 @@ def _figures(outcomes: list[Mapping[str, Any]], *, refuses: bool) -> list[str]:
     bound = f"{min(100.0, 300 / len(landed)):.0f} %" if landed and len(right) == len(landed) else "–"  # noqa: RUF001
     seconds = [each["recovered"] for each in right if each["recovered"] is not None]
     times = [f"{of(seconds):.1f}" for of in (median, max)] if seconds else ["refused" if refuses else "–"] * 2  # noqa: RUF001
-    counts = [len(outcomes), len(landed), len(right)]
+    in_time = len(right) if refuses else sum(each <= HEALED_SECONDS for each in seconds)
+    counts = [len(outcomes), len(landed), len(right), in_time]
     counts += [sum(each[of] for each in outcomes) for of in ("lost", "doubled")]
     return [*(f"{count:,}" for count in counts), *times, bound]
 

@@ -38,6 +38,7 @@ OUTSIDE = "ENDMARK_MOUNTS_OUTSIDE"  # the variable with the mount namespace of w
 # Java's second compiler pays for what runs for minutes. These programs are killed before.
 SHORT_LIVES = dict.fromkeys(("SPARK_SUBMIT_OPTS", "ENDMARK_BROKER_JAVA_OPTIONS"), "-XX:TieredStopAtLevel=1")
 _POLL_SECONDS = 0.25
+_MOST_IN_VAIN = 20  # ends of a job in a row without a batch between them
 _PAUSE_SECONDS = 1.0  # between the end of a job and its next start
 _DISKS = {"job": "192m", "broker": "512m", "database": "384m"}
 
@@ -81,13 +82,14 @@ class Rig:
         self._rate = rate
         self._stack = ExitStack()
         self._supervised = True
+        self._in_vain = self._batches = 0
         self._has_disks = has_disks and own_mounts()
 
     def __enter__(self) -> Self:
         with self._stack:
             for part, size in _DISKS.items():
                 self._mount(self.disk(part), size)
-            os.environ |= {"ENDMARK_TRAP": str(self.directory)} | SHORT_LIVES
+            os.environ |= {"ENDMARK_TRAP": str(self.directory), "PYTHONPATH": _with_tests()} | SHORT_LIVES
             self.broker = self._stack.enter_context(Broker(self.disk("broker") / "data", say=print))
             self.database = self._stack.enter_context(MariaDb(self.disk("database") / "data", memory="64M"))
             url = sa.make_url(self.database.url)
@@ -159,6 +161,9 @@ class Rig:
         """Start the job again if it has ended, as a service manager does."""
         if self._supervised and not self.job.running:
             self.ends.append(self.end())
+            self._in_vain = 1 if self.batches() > self._batches else self._in_vain + 1
+            self._batches = self.batches()
+            assert self._in_vain <= _MOST_IN_VAIN, f"the job ends again and again: {self.ends[-1]}"
             time.sleep(_PAUSE_SECONDS)
             self.start_job()
 
@@ -249,6 +254,12 @@ class Rig:
     def turns(self) -> list[str]:
         """Return the names of all knobs that the job has read a turn of."""
         return [turn["name"] for turn in self._ops.turns(self.warehouse.name)]
+
+
+def _with_tests() -> str:
+    """Return the path of Python's modules, with the directory of tests, which has the program of jobs."""
+    tests, others = str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")
+    return others if tests in others.split(os.pathsep) else f"{tests}{os.pathsep}{others}".rstrip(os.pathsep)
 
 
 def own_mounts() -> bool:
