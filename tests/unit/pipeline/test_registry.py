@@ -110,7 +110,11 @@ def test_other_formats_have_no_schemas(tmp_path: Path) -> None:
     ("registry", "stream", "words"),
     [
         (None, {}, "streams.orders.format: its records need schemas; add the section registry"),
-        (None, {"format": "json", "schema_file": "a.avsc"}, "only records of Avro and Protobuf have a schema"),
+        (
+            None,
+            {"format": "json", "schema_file": "a.avsc"},
+            "only records of Avro and Protobuf have a schema",
+        ),
         ({"url": "registry.example"}, {}, "line 1: registry.url"),
         ({"url": "https://shop:secret@registry.example"}, {}, "registry.url"),
         ({"url": "https://registry.example?a=b"}, {}, "registry.url"),
