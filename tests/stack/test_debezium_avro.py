@@ -117,10 +117,10 @@ def test_a_table_is_copied(tmp_path: Path) -> None:
         )
         return found
 
-    rows = {row["id"]: row for row in table("customers")}
-    assert {key: row["name"] for key, row in rows.items()} == {1: None, 3: "new"}
-    assert (rows[1]["credit"], rows[1]["born"]) == (Decimal("-1.50"), date(1999, 12, 31))
-    assert rows[1]["changed"] == START + timedelta(seconds=1)
+    rows = {row["changes_id"]: row for row in table("customers")}
+    assert {key: row["changes_name"] for key, row in rows.items()} == {1: None, 3: "new"}
+    assert (rows[1]["changes_credit"], rows[1]["changes_born"]) == (Decimal("-1.50"), date(1999, 12, 31))
+    assert rows[1]["changes_changed"] == START + timedelta(seconds=1)
     found = {row["value"]: (row["reason"], row["error"]) for row in table("dead_letters")}
     assert [found[letter][0] for letter in letters] == ["wrong_type", "bad_envelope", "malformed"]
     assert found[letters[0]][1].startswith("schema 4: field 'credit' must be readable as decimal(9,2)")
