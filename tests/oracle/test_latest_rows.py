@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from endmark.engine.bucket import lookups
 from endmark.pipeline import Pipeline
 from endmark.verify.compare import check_conservation
+from endmark.verify.patterns import MARK
 from support.bucket_tasks import BucketTasks, Tables, pauses, upserted
 from support.cases import cases
 from support.change_stream import (
@@ -32,6 +33,7 @@ from support.change_stream import (
     replica_pipeline,
 )
 from support.sizes import BUCKETS, MERGING
+from support.verify_histories import stamp
 from support.verify_recompute import SELLERS, recomputed, require_within
 from support.verify_world import Record, bid, close, item, locate, make_pipeline
 
@@ -87,6 +89,17 @@ def test_each_key_has_its_newest_row_unless_it_is_deleted(data: st.DataObject) -
             buckets=data.draw(BUCKETS),
             full_batch=data.draw(st.sampled_from([None, 1, 4])),
         )
+
+
+@pytest.mark.parametrize("pattern", [{"equals": 0}, {"one_of": [0]}])
+@pytest.mark.parametrize("cuts", [[], [1], [1, 2]])
+def test_a_punctuation_that_is_a_record_deletes_no_row(cuts: list[int], pattern: dict[str, Any]) -> None:
+    """It closes the key, so a later row is a violation, and the row before it stays the newest."""
+    promise = Record(TOPIC, 0, json.dumps({MARK: {"customer_id": pattern}}).encode(), stamp(1))
+    records = [change("c", 0, 1, name="kept"), promise, change("u", 0, 2, name="late")]
+    found = found_in(replica_pipeline(closing=True, avro=True), list(map(in_avro, records)), cuts)
+
+    assert [row["changes_name"] for row in found[LATEST]] == ["kept"]
 
 
 @pytest.mark.parametrize("cuts", [[], [1, 2, 3, 4, 5, 6, 7, 8], [4]])

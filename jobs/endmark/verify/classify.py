@@ -226,12 +226,13 @@ def _classify_stream(
     )
     others = session.run(_OTHERS, [declared.topic], classified=classified, flat=flat)
     sound = set_heartbeats_aside(session, stream, declared, read_punctuations(declared, others))
-    load(session, stream, declared, types, sound)
+    promises = name(f"promises_{stream}")
     if pipeline.removes_rows(stream):
-        deletions, promises = name(f"deletions_{stream}"), name(f"promises_{stream}")
-        session.run(_DELETIONS, deletions=deletions, promises=promises)
-        if not declared.punctuated_on:
-            session.run("TRUNCATE $promises", promises=promises)
+        # Punctuations that are records of their own delete no row, and are among the promises from `load` on.
+        session.run(_DELETIONS, deletions=name(f"deletions_{stream}"), promises=promises)
+    load(session, stream, declared, types, sound)
+    if pipeline.removes_rows(stream) and not declared.punctuated_on:
+        session.run("TRUNCATE $promises", promises=promises)
     close_by_rule(session, stream, declared, key, own_rows(pipeline, stream))
     session.run(_ACCEPT, classified=classified, punctuations=name(f"punctuations_{stream}"))
     ahead = name(f"ahead_{stream}")

@@ -92,7 +92,7 @@ class TestUselessPunctuations:
             with_them, without = (curve.y for curve in panel.curves)
             more = [one - other for one, other in zip(with_them, without, strict=True)]
             assert min(more) > 1.5
-            assert max(more) < 2.5
+            assert max(more) < 2.7  # two, and a third of them for merges of four
         for trial in trials:
             results = {courses[0].results[-1] for courses in trial.courses.values()}
             assert len(results) == 1
