@@ -170,7 +170,7 @@ def bids(draw: st.DrawFn) -> bytes:
     found = message(SHOP, BID)()
     found.item_id, found.note, found.raw = draw(INTS), draw(TEXTS), draw(TEXTS).encode()
     found.bid_at.seconds = draw(st.sampled_from([0, 5, -1, 2**33, 253_402_300_799, 253_402_300_800]))
-    found.bid_at.nanos = draw(st.sampled_from([0, 1_000, 999_999_999, 5]))
+    found.bid_at.nanos = draw(st.sampled_from([0, 1_000, 999_999_999, 5, -1, 1_000_000_000]))
     found.size, found.urgent, found.tip = (
         draw(st.sampled_from([0, 1, 7, 9])),
         draw(st.booleans()),
