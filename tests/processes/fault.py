@@ -14,7 +14,7 @@ from processes.rig import Rig
 
 @dataclass
 class Marker:
-    """What a run saw of its fault.
+    """The signs of a fault that a run saw.
 
     Attributes:
         seen: facts for the result file.

@@ -1,4 +1,4 @@
-"""What must be true whenever a job has read all of its records, whatever has happened before."""
+"""Oracles that hold whenever a job has read all of its records, whatever has happened before."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _READ_MS = 10_000
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is wrong, and how many rows of all tables are missing or too many."""
+    """The faults of a state, and how many rows of all tables are missing or too many."""
 
     wrong: tuple[str, ...] = ()
     lost: int = 0

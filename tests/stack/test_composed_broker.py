@@ -108,7 +108,7 @@ def test_nobody_does_anything_without_a_login(broker: ComposedBroker, secrets: P
 
 
 def test_a_new_password_counts_from_the_next_start(broker: ComposedBroker, secrets: Path) -> None:
-    """As after `make-secrets.sh` has made another. `init` runs at each start."""
+    """`make-secrets.sh` makes another password, and `init` sets it, since it runs at each start."""
     before = broker.cluster("job")
     file = (secrets / "kafka_job").resolve()
     file.write_text("0" * 48)

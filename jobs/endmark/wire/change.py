@@ -14,7 +14,7 @@ from endmark.wire.rejection import UnreadableError
 
 
 class Change(IntEnum):
-    """What an envelope is."""
+    """The meaning of an envelope."""
 
     ROW = 0
     DELETION = 1
@@ -23,7 +23,7 @@ class Change(IntEnum):
 
 @dataclass(frozen=True)
 class ChangeRules:
-    """What the changes of one stream are.
+    """Rules for the changes of one stream.
 
     Args:
         updates: whether an update is a row.
