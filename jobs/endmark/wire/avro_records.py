@@ -11,14 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
-import pyarrow as pa
 
 from endmark.wire.avro_cursor import Cursor
 from endmark.wire.avro_layout import PUNCTUATION, Layout, punctuation_layout
 from endmark.wire.avro_schema import AvroSchemaError, parse
 from endmark.wire.framed_records import FramedParser
 from endmark.wire.json_records import JsonParser
-from endmark.wire.judged_columns import promised, rejecting, sound_rows
+from endmark.wire.judged_columns import promised, punctuations_in_json, rejecting, sound_rows
 from endmark.wire.merging import merged, placed
 from endmark.wire.rejection import UnreadableError
 
@@ -75,15 +74,9 @@ class AvroParser(FramedParser):
     ) -> None:
         paths = {name: (name,) for name in columns} if paths is None else paths
         in_rows = {name: columns[name] for name in paths}
-        flat = JsonParser(
-            columns,
-            punctuated_on,
-            stream,
-            key=key,
-            heartbeat_on=heartbeat_on,
-            paths={name: (name,) for name in paths},
+        flat, none = punctuations_in_json(
+            columns, punctuated_on, stream, key=key, heartbeat_on=heartbeat_on, in_rows=in_rows
         )
-        none = flat.parse(pa.array([], pa.binary()))
 
         def rows(record: AvroType) -> TypeReader:
             return _RowReader(Layout(record, in_rows, paths, ignoring=ignoring), none)

@@ -85,7 +85,8 @@ def _values(layout: ProtoLayout, leaf: Leaf, found: Found, kind: ColumnType) -> 
 def _fractions(written: ProtoField, raw: np.ndarray) -> np.ndarray:
     if written.kind == "double":
         return raw.view(np.float64)
-    return raw.astype(np.uint32).view(np.float32).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a float may be a NaN that signals; `doubles_of` rejects it
+        return raw.astype(np.uint32).view(np.float32).astype(np.float64)
 
 
 def _unit(kind: ColumnType) -> Spelling:

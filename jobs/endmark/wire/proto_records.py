@@ -11,18 +11,25 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
+from endmark.proto_compiler import ProtoSchemaError
 from endmark.types import ColumnType
 from endmark.wire.avro_cursor import Cursor
 from endmark.wire.framed_records import FramedParser
 from endmark.wire.json_records import JsonParser
-from endmark.wire.judged_columns import Columns, judged, promised, rejecting, sound_rows
+from endmark.wire.judged_columns import (
+    Columns,
+    judged,
+    promised,
+    punctuations_in_json,
+    rejecting,
+    sound_rows,
+)
 from endmark.wire.merging import merged, placed
 from endmark.wire.proto_columns import columns_of
 from endmark.wire.proto_layout import ProtoLayout
 from endmark.wire.proto_reading import Found, read_messages
-from endmark.wire.proto_schema import ProtoSchema, ProtoSchemaError
+from endmark.wire.proto_schema import ProtoSchema
 from endmark.wire.rejection import UnreadableError
 
 if TYPE_CHECKING:
@@ -68,15 +75,9 @@ class ProtoParser(FramedParser):
         paths: Mapping[str, Path],
     ) -> None:
         in_rows = {name: columns[name] for name in paths}
-        flat = JsonParser(
-            columns,
-            punctuated_on,
-            stream,
-            key=key,
-            heartbeat_on=heartbeat_on,
-            paths={name: (name,) for name in paths},
+        flat, none = punctuations_in_json(
+            columns, punctuated_on, stream, key=key, heartbeat_on=heartbeat_on, in_rows=in_rows
         )
-        none = flat.parse(pa.array([], pa.binary()))
         layout = partial(_layout, columns=in_rows, paths=paths, ignoring=ignoring)
 
         def reader(text: str) -> _ProtoReader:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from endmark.proto_compiler import ProtoSchemaError, compile_schema
+from endmark.proto_compiler import compile_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -143,6 +143,3 @@ def _fields(message: DescriptorProto, *, implicit: bool) -> Iterator[ProtoField]
             optional,
             each.oneof_index if in_group else -1,
         )
-
-
-__all__ = ["ProtoField", "ProtoMessage", "ProtoSchema", "ProtoSchemaError"]
