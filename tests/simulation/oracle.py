@@ -16,6 +16,8 @@ from support.verify_recompute import recomputed, tables_of
 from support.verify_world import Record
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from simulation.state_store import State
     from simulation.world import World
 
@@ -115,14 +117,20 @@ class Oracle:
 def _unreachable(states: Iterable[State]) -> Iterator[str]:
     """State has no segment that no manifest names, and each that one names."""
     for state in states:
-        blobs = {blob_id: bytes(data) for (blob_id,), (data,) in state.maps["segments"].items()}
-        others = [data for name, data in blobs.items() if name.startswith("lookup ")]
-        manifests = [bytes(each) for each in state.values["manifest"] if each is not None]
-        named = {
-            name
-            for manifest in (*manifests, *others)
-            for name in codec.decode(manifest).column("segment_id").to_pylist()
-        }
-        kept = {name for name in blobs if not name.startswith("lookup ") and name != "knobs"}
+        blobs = {blob_id: bytes(data) for (blob_id,), (data,) in state.maps["state"].items()}
+        manifests = list(_manifests(blobs.pop("snapshot")))
+        named = {name for each in manifests for name in each.column("segment_id").to_pylist()}
+        kept = blobs.keys()
         if kept != named:
             yield f"state has {len(kept - named)} segments too many and lacks {len(named - kept)}"
+
+
+def _manifests(snapshot: bytes) -> Iterator[pa.RecordBatch]:
+    """Yield the manifests in a bucket's snapshot: that of its groups, or those of its operators."""
+    found = codec.decode(snapshot)
+    if "segment_id" in found.schema.names:
+        yield found
+        return
+    for name, part in zip(*(column.to_pylist() for column in found.columns), strict=True):
+        if name != "knobs" and part is not None:
+            yield codec.decode(part)

@@ -199,7 +199,6 @@ class Run:
     def _simulated(self) -> Iterator[None]:
         """The product asks the simulated parts, and meets faults between its steps."""
         chance = random.Random(self._schedule.seed)
-        targets = {table.path.name: table for table in self._job.tables}
         write, commit, write_version = storage.write_parquet, TableLog.commit, delta_log.commit_files
 
         def write_parquet(directory: Location, name: str, rows: pa.Table) -> int:
@@ -215,15 +214,14 @@ class Run:
         def committed(log: TableLog, files: Any, batch_id: int, deleted: Any = ()) -> None:
             name = log._table.path.name
             self._faults.kill("between tables" if self._has_commit else "commit", f"before {name}")
+            self._keep_up(name)
             commit(log, files, batch_id, deleted)
             self._has_commit = True
             self._faults.say(f"{name} has {len(files)} and {len(deleted)} files")
 
         def commit_files(table: DeltaTable, *files: Any, **more: Any) -> None:
             name = table.table_uri.rstrip("/").rpartition("/")[2]
-            if self._faults.happens("upkeep", name):
-                with self._faults.muted():
-                    _maintain(targets[name])
+            self._keep_up(name)
             write_version(table, *files, **more)
             if self._faults.happens("answer lost", name):
                 raise CommitFailedError("the answer was lost")
@@ -249,6 +247,13 @@ class Run:
             for relation in self._job.relations.values():
                 relation.begin(self._faults, self._clock)
             yield
+
+    def _keep_up(self, name: str) -> None:
+        """Maintain a table, if that is the fault that happens now."""
+        if self._faults.happens("upkeep", name):
+            [table] = [each for each in self._job.tables if each.path.name == name]
+            with self._faults.muted():
+                _maintain(table)
 
     def _by_batch(self) -> list[Tables]:
         shown = [table for table in self._job.tables if table.channel in _TOLD and not table.partition_by]

@@ -17,11 +17,10 @@ At = tuple[int, int]  # the number of a stage and the label of a bucket
 class State:
     """The state of one bucket of one stage, as Spark's variables have it."""
 
-    values: dict[str, Any] = field(default_factory=dict)
     maps: dict[str, dict[Any, Any]] = field(default_factory=dict)
 
     def copy(self) -> State:
-        return State(dict(self.values), {name: dict(rows) for name, rows in self.maps.items()})
+        return State({name: dict(rows) for name, rows in self.maps.items()})
 
 
 class StateStore:
@@ -63,25 +62,8 @@ class Handle:
         self._state = state
         self._writes = writes
 
-    def getValueState(self, name: str, schema: object) -> _Value:  # noqa: N802
-        return _Value(self._state.values, name, self._writes)
-
     def getMapState(self, name: str, key: object, value: object) -> _Map:  # noqa: N802
         return _Map(self._state.maps.setdefault(name, {}), self._writes)
-
-
-@dataclass(frozen=True)
-class _Value:
-    values: dict[str, Any]
-    name: str
-    writes: Callable[[], None]
-
-    def get(self) -> Any:
-        return self.values.get(self.name)
-
-    def update(self, value: Any) -> None:
-        self.writes()
-        self.values[self.name] = value
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from endmark.operators.lookup.read_timing import measure
 from endmark.operators.promise_codec import PromiseCodec
 from endmark.operators.stream_batch import StreamBatch
 from endmark.spark.plan import bucket_labels
-from endmark.spark.processor import SEGMENTS_KEY, SEGMENTS_VALUE
+from endmark.spark.processor import STATE_KEY, STATE_VALUE
 from endmark.state import codec
 from endmark.state.keys import KeySpec
 from endmark.state.store import SegmentStore
@@ -115,8 +115,7 @@ class _Processor(StatefulProcessor):
         self._plan = plan
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        segments = handle.getMapState("segments", SEGMENTS_KEY, SEGMENTS_VALUE)
-        self._blobs = StateBlobs(segments)
+        self._blobs = StateBlobs(handle.getMapState("state", STATE_KEY, STATE_VALUE))
         self._store = SegmentStore(self._blobs, cache_directory())
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803

@@ -1,17 +1,21 @@
 """Commits the files of a batch to a Delta table, once: appends them, or upserts their rows.
 
-delta-rs commits. It takes milliseconds, and Spark's Delta takes a second or more for a few rows.
+delta-rs commits, since Spark's Delta takes a second or more for a few rows. A table on a file system that
+only gets rows needs delta-rs for the first commit of a run, for each commit behind which the log gets a
+checkpoint, and whenever somebody else has committed, too. See `endmark.engine.delta_entry` for all others.
 """
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 
-from endmark.engine.delta_log import commit_files, data_files, replace_files
+from endmark.engine.delta_entry import is_plain, write_entry
+from endmark.engine.delta_log import commit_files, data_files, metrics, replace_files
 from endmark.engine.upsert import upsert
 from endmark.storage import options, reaching
 
@@ -20,6 +24,9 @@ if TYPE_CHECKING:
 
     from endmark.engine.delta_files import FileTable
     from endmark.engine.delta_log import DataFile
+
+
+_CHECKPOINT_INTERVAL = 10  # the default of Delta, in versions
 
 
 class TableLog:
@@ -35,6 +42,10 @@ class TableLog:
         self._table = table
         self._key = key
         self._app_id = app_id
+        # The version that may be committed next without reading the log; `None` if it must be read first. The
+        # batch of that version must be later than the last one that the table has.
+        self._next: int | None = None
+        self._last = -1
         with reaching(table.path):
             self._delta = DeltaTable(str(table.path), storage_options=options(table.path))
 
@@ -58,8 +69,38 @@ class TableLog:
         with reaching(self._table.path):
             if self._key:
                 self._upsert(files, batch_id, deleted)
-            elif not self._has(batch_id):
-                self._append(files, batch_id)
+            elif not self._is_entered(files, batch_id):
+                self._next = None
+                if not self._has(batch_id):
+                    self._append(files, batch_id)
+                self._next = self._after_reading()
+
+    def _is_entered(self, files: Sequence[Mapping[str, Any]], batch_id: int) -> bool:
+        """Commit files without reading the log, if that is possible; return whether it was."""
+        path, number = self._table.path, self._next
+        if number is None or batch_id <= self._last or not isinstance(path, Path):
+            return False
+        done, now = self._done(batch_id), time.time_ns() // 1_000_000
+        try:
+            write_entry(path, number, files, done, metrics(files), self._table.partition_by, now)
+        except (FileExistsError, FileNotFoundError):  # somebody else has changed the table
+            return False
+        self._last, self._next = batch_id, self._unless_checkpoint(number + 1)
+        return True
+
+    def _after_reading(self) -> int | None:
+        """Read the log; return the version that may be committed next without reading it again."""
+        if not isinstance(self._table.path, Path):
+            return None
+        self._last = self._last_batch()
+        return self._unless_checkpoint(self._delta.version() + 1) if is_plain(self._delta) else None
+
+    def _unless_checkpoint(self, number: int) -> int | None:
+        """Return a version; `None` if the log gets a checkpoint behind it, which delta-rs writes."""
+        configured = self._delta.metadata().configuration.get(
+            "delta.checkpointInterval", _CHECKPOINT_INTERVAL
+        )
+        return number if (number + 1) % int(configured) else None
 
     def _append(self, files: Sequence[Mapping[str, Any]], batch_id: int) -> None:
         try:
@@ -83,6 +124,10 @@ class TableLog:
         return [Transaction(self._app_id, batch_id, time.time_ns() // 1_000_000)]
 
     def _has(self, batch_id: int) -> bool:
+        return self._last_batch() >= batch_id
+
+    def _last_batch(self) -> int:
+        """Read the log; return the last batch that the table has, and -1 if it has none."""
         self._delta.update_incremental()
         last = self._delta.transaction_version(self._app_id)
-        return last is not None and last >= batch_id
+        return -1 if last is None else last

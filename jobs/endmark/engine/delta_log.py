@@ -125,7 +125,7 @@ def commit_files(
     """
     now = time.time_ns() // 1_000_000
     added, removed = list(added), list(removed)
-    properties = CommitProperties({"operationMetrics": _metrics(added, removed)}, retries, list(transactions))
+    properties = CommitProperties({"operationMetrics": metrics(added, removed)}, retries, list(transactions))
     actions: list[AddAction | RemoveAction] = [
         AddAction(each["path"], each["size"], each["partition"], each["modified"], data_change, each["stats"])
         for each in added
@@ -139,7 +139,8 @@ def commit_files(
     )
 
 
-def _metrics(added: Sequence[Mapping[str, Any]], removed: Sequence[DataFile]) -> dict[str, str]:
+def metrics(added: Sequence[Mapping[str, Any]], removed: Sequence[DataFile] = ()) -> dict[str, str]:
+    """Return the `operationMetrics` of a commit, given the entries of its new files and the removed files."""
     numbers = {
         "numFiles": len(added),
         "numOutputRows": sum(json.loads(file["stats"])["numRecords"] for file in added),

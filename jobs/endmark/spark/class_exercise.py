@@ -61,13 +61,13 @@ def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 class _Keep(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._blob = handle.getValueState("blob", "blob binary")
+        self._blobs = handle.getMapState("blobs", "id string", "blob binary")
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         """Keep the last blob of each key and yield all rows, as a stateful query does."""
-        self._blob.get()
+        self._blobs.getValue(("last",))
         for row in rows:
-            self._blob.update((bytes(row.blob),))
+            self._blobs.updateValue(("last",), (bytes(row.blob),))
             yield row
 
     def close(self) -> None:

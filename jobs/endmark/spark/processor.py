@@ -28,10 +28,9 @@ if TYPE_CHECKING:
 
     Output = tuple[int, str, bytes | pa.RecordBatch]  # of a task: a label, a channel and rows or a blob
 
-# No checkpoint can be read with other types. As texts, the JVM would parse them six times for each task.
-MANIFEST = StructType().add("join", BinaryType()).add("grouping", BinaryType())
-SEGMENTS_KEY = StructType().add("segment_id", StringType())
-SEGMENTS_VALUE = StructType().add("segment", BinaryType())
+# No checkpoint can be read with other types. As texts, the JVM would parse them four times for each task.
+STATE_KEY = StructType().add("id", StringType())
+STATE_VALUE = StructType().add("data", BinaryType())
 _AS_SPARK_DOES: Any = CloudPickleSerializer()  # type: ignore[no-untyped-call]
 
 
@@ -51,8 +50,7 @@ class StageProcessor(StatefulProcessor):
         self._files: bytes = _AS_SPARK_DOES.dumps(files)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._manifest = handle.getValueState("manifest", MANIFEST)
-        self._segments = handle.getMapState("segments", SEGMENTS_KEY, SEGMENTS_VALUE)
+        self._state = handle.getMapState("state", STATE_KEY, STATE_VALUE)
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """Run a batch of one bucket. Spark calls this.
@@ -102,7 +100,7 @@ class BucketProcessor(StageProcessor):
         from endmark.engine.stored_task import StoredBucket
 
         plan = _AS_SPARK_DOES.loads(self._plan)
-        return StoredBucket(plan, self._manifest, self._segments, cache_directory())
+        return StoredBucket(plan, self._state, cache_directory())
 
     def _rows(self, label: int, packed: Iterator[tuple[str, bytes]]) -> Iterator[Row]:
         output = ((label, channel, rows) for channel, rows in self._stored.run(packed))
@@ -145,7 +143,7 @@ class GroupProcessor(StageProcessor):
         from endmark.engine.stored_task import StoredGroups
 
         plan = _AS_SPARK_DOES.loads(self._plan)
-        return StoredGroups(plan, self._manifest, self._segments, cache_directory())
+        return StoredGroups(plan, self._state, cache_directory())
 
     def _rows(self, label: int, packed: Iterator[tuple[str, bytes]]) -> Iterator[Row]:
         output = ((label, channel, blob) for channel, blob in self._stored.run(packed))

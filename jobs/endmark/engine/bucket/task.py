@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from endmark.state.store import SegmentStore
 
 
+# The parts of an encoded snapshot.
+_JOIN, _GROUP, _KNOBS, _LOOKUP = "join", "group", "knobs", "lookup "
+
+
 @dataclass(frozen=True)
 class BucketSnapshot:
     """The state of a bucket beside its segments.
@@ -56,6 +60,22 @@ class BucketSnapshot:
     group: bytes | None
     lookups: Mapping[str, bytes] = field(default_factory=dict)
     knobs: bytes | None = None
+
+    def encoded(self) -> bytes:
+        """Return the snapshot as bytes for `decoded`."""
+        parts = {_JOIN: self.join, _GROUP: self.group, _KNOBS: self.knobs}
+        parts |= {f"{_LOOKUP}{relation}": data for relation, data in self.lookups.items()}
+        data = pa.array(parts.values(), pa.binary())
+        return codec.encode(pa.record_batch({"part": pa.array(parts, pa.string()), "data": data}))
+
+    @classmethod
+    def decoded(cls, data: bytes) -> BucketSnapshot:
+        """Return the snapshot of which `encoded` has returned `data`."""
+        names, parts = codec.decode(data).columns
+        found = dict(zip(names.to_pylist(), parts.to_pylist(), strict=True))
+        join, group, knobs = (found.pop(name) for name in (_JOIN, _GROUP, _KNOBS))
+        lookups = {name.removeprefix(_LOOKUP): part for name, part in found.items()}
+        return cls(join, group, lookups, knobs)
 
 
 class BucketTask:
