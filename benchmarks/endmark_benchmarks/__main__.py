@@ -242,7 +242,7 @@ def latency(
     seconds: Annotated[float, typer.Option(min=1, help="Fed and measured.")] = 40.0,
     sellers: Sellers = 50_000,
     rate: Rate = 20_000.0,
-    trigger_seconds: Annotated[float, typer.Option(min=0, help="Least time between batch starts.")] = 1.0,
+    trigger_seconds: Annotated[float, typer.Option(min=0, help="Least time between batch starts.")] = 0.0,
     recordings: Recordings = Path("var/bench"),
     as_json: AsJson = False,
 ) -> None:
