@@ -52,6 +52,15 @@ def test_an_early_session_has_one_java(jars: list[Path]) -> None:
     assert javas == 1
 
 
+def test_a_session_needs_no_address_of_the_machines_name(jars: list[Path], tmp_path: Path) -> None:
+    """A container may have no entry for its own name. Spark then ended with an `UnknownHostException`."""
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1 localhost\n")
+    environment = os.environ | {"JDK_JAVA_OPTIONS": f"-Djdk.net.hosts.file={hosts}"}
+    command = [sys.executable, "-c", EARLY, *map(str, jars)]
+    subprocess.run(command, env=environment, capture_output=True, timeout=300, check=True)
+
+
 def test_a_jvm_that_is_lost_at_its_start_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A signal to the whole group ends it in a job's first second. Py4J says then that a connection is lost,
     and no thread of the job puts a traceback beside the job's last line."""

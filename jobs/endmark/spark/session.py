@@ -178,6 +178,8 @@ def _own(jars: list[Path], store_jars: Sequence[Path], master: str, driver_memor
         os.environ["ENDMARK_WORKER_PYTHON"] = sys.executable
         os.environ["ENDMARK_WORKER_PATH"] = os.environ.get("PYTHONPATH", "")
         os.environ["PYSPARK_PYTHON"] = str(_WORKERS)
+    # Without it, Spark asks for the address of the machine's name. In a container, that may have none.
+    os.environ["SPARK_LOCAL_IP"] = LOOPBACK
     if archive := archive_of(jars):
         settings[_JAVA] = f"{SETTINGS[_JAVA]} {_SHARED}{archive}"
     return settings | {
