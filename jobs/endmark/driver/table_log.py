@@ -1,8 +1,8 @@
 """Commits the files of a batch to a Delta table, once: appends them, or upserts their rows.
 
-delta-rs commits, since Spark's Delta takes a second or more for a few rows. A table on a file system that
-only gets rows needs delta-rs for the first commit of a run, for each commit behind which the log gets a
-checkpoint, and whenever somebody else has committed, too. See `endmark.engine.delta_entry` for all others.
+delta-rs commits, since Spark's Delta takes a second or more for a few rows. Most appends to a table on a file
+system do without it, by `endmark.engine.delta_entry`. delta-rs makes the first commit of a run, each commit
+that a checkpoint of the log follows, and the next one after somebody else has committed.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ class TableLog:
         with reaching(self._table.path):
             if self._key:
                 self._upsert(files, batch_id, deleted)
-            elif not self._is_entered(files, batch_id):
+            elif not self._commit_unread(files, batch_id):
                 self._next = None
                 if not self._has(batch_id):
                     self._append(files, batch_id)
                 self._next = self._after_reading()
 
-    def _is_entered(self, files: Sequence[Mapping[str, Any]], batch_id: int) -> bool:
+    def _commit_unread(self, files: Sequence[Mapping[str, Any]], batch_id: int) -> bool:
         """Commit files without reading the log, if that is possible; return whether it was."""
         path, number = self._table.path, self._next
         if number is None or batch_id <= self._last or not isinstance(path, Path):
@@ -96,7 +96,7 @@ class TableLog:
         return self._unless_checkpoint(self._delta.version() + 1) if is_plain(self._delta) else None
 
     def _unless_checkpoint(self, number: int) -> int | None:
-        """Return a version; `None` if the log gets a checkpoint behind it, which delta-rs writes."""
+        """Return the number of a version; `None` if a checkpoint follows it, which delta-rs writes."""
         configured = self._delta.metadata().configuration.get(
             "delta.checkpointInterval", _CHECKPOINT_INTERVAL
         )

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable, Transaction
 
 _ENGINE = f"endmark:{version('endmark')}"
-_PLAIN = (
-    1,
-    2,
-)  # the versions of the protocol, for readers and writers, without a feature that appends must obey
+# The versions of the protocol, for readers and for writers. Later ones have features that appends must obey.
+_PLAIN = 1, 2
 
 
 def is_plain(table: DeltaTable) -> bool:

@@ -104,8 +104,9 @@ def test_batches_are_there_once_whatever_others_do(tmp_path: Path, seed: int) ->
                 table.append(max(0, batch - 1))
                 batch = max(batch, 1)
             case 1:
-                table.append(chance.randrange(batch + 1))
-                batch = max(batch, 1)
+                some = chance.randrange(batch + 1)
+                table.append(some)
+                batch = max(batch, some + 1)
             case 2:
                 others -= 1
                 write_deltalake(
