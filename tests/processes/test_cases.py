@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -67,14 +66,13 @@ def _stands(rig: Rig, _chance: Random, marker: Marker) -> Iterator[None]:
 
 
 def test_a_job_that_makes_no_progress_is_wrong(rig: Rig) -> None:
-    stopped = rig.processes()
+    job = rig.job.pid
     try:
         outcome = run_case(
             rig, Fault("F0", "the job stands still for good", _stands), "stands", healed_seconds=3
         )
     finally:
-        for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
+        signal_all(job, signal.SIGCONT)
 
     [wrong] = outcome.wrong
     assert "no progress within 3 s" in wrong

@@ -37,6 +37,7 @@ _STREAMS = 3
 # Spark sets these for workers. They must be there before Python starts: equal texts have equal hashes in all
 # workers, and NumPy starts no threads, of which a forked process has none.
 _FOR_IMPORTS = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
+_INTERRUPT = {signal.SIGINT}
 _LONGEST = 1 << 20  # bytes that are received at once
 # Modules that the JVM runs.
 _RUN = (
@@ -63,7 +64,13 @@ def preforking() -> Iterator[Callable[[], None]]:
             # The server ends with this process, which holds the other end of its standard input.
             command = [sys.executable, "-m", __name__, str(path)]
             environment = os.environ | _FOR_IMPORTS
-            server = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
+            # The server inherits the mask, and ignores the signal before it unblocks it: a Ctrl-C during its
+            # imports ended it with a traceback.
+            signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT)
+            try:
+                server = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
+            finally:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPT)
             started.callback(server.communicate)
 
         os.environ[SOCKET] = str(path)
@@ -76,6 +83,7 @@ def preforking() -> Iterator[Callable[[], None]]:
 def serve(path: Path) -> None:
     """Import modules, and then fork a process for each request, until standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for the driver
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPT)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no child stays a zombie
     with socket.socket(socket.AF_UNIX) as listener:
         # A request that comes before the modules are imported waits here.

@@ -142,6 +142,24 @@ def test_a_jvm_that_starts_python_in_its_own_way_has_no_server(
     assert started == [0, 1]
 
 
+def test_an_interrupt_during_the_imports_is_not_for_the_server(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(prefork.SOCKET, "of another server")
+    before = set(descendants(os.getpid()))
+    with prefork.preforking() as start:
+        path = Path(os.environ[prefork.SOCKET])
+        start()
+        [server] = set(descendants(os.getpid())) - before
+        until = time.monotonic() + 60
+        while not path.exists():
+            assert time.monotonic() < until
+            os.kill(server, signal.SIGINT)
+            time.sleep(0.01)
+
+    assert capfd.readouterr().err == ""
+
+
 def test_nothing_is_left_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(prefork.SOCKET, "of another server")
     before = set(descendants(os.getpid()))
