@@ -16,9 +16,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import ClassVar
-from urllib.parse import urlsplit
+from typing import Any, ClassVar
+from urllib.parse import quote, urlsplit
 
+from endmark.avro_references import inlined
 from endmark.errors import ConfigError, MissingPartError
 from endmark.private import private_directory
 
@@ -28,7 +29,8 @@ _MOST_BYTES = 8 * 1024 * 1024  # of an answer
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0  # seconds
 _UNKNOWN_SECONDS = 60.0  # for which an id that the registry does not know is not asked for again
 _MOST_UNKNOWN = 10_000
-_NOT_FOUND = 40403  # the error code of an id that the registry does not know
+_NOT_FOUND = (40401, 40402, 40403)  # the error codes of an unknown subject, version or id
+_MOST_REFERENCES = 100  # to other schemas, of one schema
 _PASSES = (408, 429, 500, 502, 503, 504)
 
 
@@ -167,12 +169,56 @@ class SchemaRegistry:
             UnknownSchemaError, ConfigError: as in `text`.
             _AwayError: the registry does not answer now.
         """
-        status, body = self._get(f"/schemas/ids/{number}", until)
+        document = self._document(f"/schemas/ids/{number}", f"schema {number}", until)
+        if (kind := document.get("schemaType", "AVRO")) != self.kind:
+            raise UnknownSchemaError(f"the registry has it as {str(kind)[:20]}, not as {self.kind}")
+        text: str = document["schema"]
+        if not document.get("references"):
+            return text
+        if self.kind != "AVRO":
+            raise UnknownSchemaError("it refers to other schemas, which are not read; register it as a whole")
+        try:
+            return inlined(text, self._referred(document, until))
+        except (ValueError, RecursionError) as error:
+            raise UnknownSchemaError(f"it refers to other schemas, which are not valid: {error}") from None
+
+    def _referred(self, document: dict[str, Any], until: float) -> list[str]:
+        """Return the texts of all schemas that an answer refers to, and that its references refer to."""
+        pending, found = [document], dict[tuple[str, int], str]()
+        while pending:
+            references = pending.pop().get("references")
+            for each in references if isinstance(references, list) else []:
+                match each:
+                    case {"subject": str() as subject, "version": int() as version}:
+                        at = subject, version
+                    case _:
+                        raise UnknownSchemaError("it refers to a schema without a subject and a version")
+                if at not in found:
+                    if len(found) == _MOST_REFERENCES:
+                        raise UnknownSchemaError(f"it refers to more than {_MOST_REFERENCES} other schemas")
+                    path = f"/subjects/{quote(subject, safe='')}/versions/{version}?deleted=true"
+                    pending.append(self._document(path, f"version {version} of subject {subject}", until))
+                    found[at] = pending[-1]["schema"]
+        return list(found.values())
+
+    def _document(self, path: str, what: str, until: float) -> dict[str, Any]:
+        """Return an answer of the registry that has a schema.
+
+        Args:
+            path: the path of the request.
+            what: what it asks for, for errors.
+            until: when to give up, by the monotonic clock.
+
+        Raises:
+            UnknownSchemaError, ConfigError: as in `text`.
+            _AwayError: the registry does not answer now.
+        """
+        status, body = self._get(path, until)
         if status in _PASSES:
             raise _AwayError(f"it answered {status}")
         if status in (401, 403):
             raise ConfigError(
-                f"schema registry at {self.url} refuses us by {status} when asked for schema {number}; "
+                f"schema registry at {self.url} refuses us by {status} when asked for {what}; "
                 "correct registry.user and registry.password, or give the user the right to read schemas"
             )
         try:
@@ -180,19 +226,13 @@ class SchemaRegistry:
         except (ValueError, RecursionError):
             document = None
         if isinstance(document, dict):
-            if status == 404 and document.get("error_code") == _NOT_FOUND:
-                raise UnknownSchemaError(f"the registry at {self.url} has no such schema")
-            if status == 200 and isinstance(text := document.get("schema"), str):
-                if (kind := document.get("schemaType", "AVRO")) != self.kind:
-                    raise UnknownSchemaError(f"the registry has it as {str(kind)[:20]}, not as {self.kind}")
-                if document.get("references"):
-                    raise UnknownSchemaError(
-                        "it refers to other schemas, which are not read; register it as a whole"
-                    )
-                return text
+            if status == 404 and document.get("error_code") in _NOT_FOUND:
+                raise UnknownSchemaError(f"the registry at {self.url} has no {what}")
+            if status == 200 and isinstance(document.get("schema"), str):
+                return document
         raise ConfigError(
-            f"schema registry at {self.url} answered {status} without a schema when asked for schema "
-            f"{number}; registry.url is the address of its Confluent-compatible API, such as "
+            f"schema registry at {self.url} answered {status} without a schema when asked for {what}; "
+            "registry.url is the address of its Confluent-compatible API, such as "
             "https://registry.example/apis/ccompat/v7"
         )
 

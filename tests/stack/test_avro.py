@@ -44,8 +44,11 @@ SECOND = record(
     at=MILLIS,
 )
 WRONG = record("Order", order_id="long", amount="double", at=MILLIS)
-THIRD = record("Order", order_id="long", amount=AMOUNT, at=MILLIS, shop="string")
-SCHEMAS = {1: FIRST, 2: PUNCTUATION, 3: SECOND, 4: WRONG, 5: THIRD}
+SHOP = {"type": "enum", "name": "Name", "namespace": "shop", "symbols": ["north", "south"]}
+THIRD = record("Order", order_id="long", amount=AMOUNT, at=MILLIS, shop=SHOP)
+SCHEMAS = {1: FIRST, 2: PUNCTUATION, 3: SECOND, 4: WRONG, 5: SHOP, 6: THIRD}
+REFERRING = {6: record("Order", order_id="long", amount=AMOUNT, at=MILLIS, shop="shop.Name")}
+REFERENCES = {6: [{"name": "shop.Name", "subject": "subject-5", "version": 1}]}
 METHOD = {"type": "enum", "name": "Method", "symbols": ["CARD", "CASH"]}
 PAYMENTS = [record("Payment", order_id="long", method=METHOD, at="long"), PUNCTUATION]
 
@@ -65,7 +68,8 @@ class Shop:
     def register(self) -> None:
         """Register all schemas, which get the same ids each time."""
         for number, schema in SCHEMAS.items():
-            assert self._registry.register(f"subject-{number}", schema) == number
+            registered = REFERRING.get(number, schema), REFERENCES.get(number, [])
+            assert self._registry.register(f"subject-{number}", *registered) == number
 
     def send(self, topic: str, *values: bytes) -> None:
         producer = KafkaProducer(bootstrap_servers=self._broker.bootstrap)
@@ -136,7 +140,7 @@ def test_schemas_change_and_the_registry_is_away(tmp_path: Path) -> None:
             shop.order(7, 3)
             shop.order(8, 1)
             shop.wait_for("by_order", 9, job)
-            shop.order(9, 5)
+            shop.order(9, 6)
             with pytest.raises(Exception, match="failed with code 1"):
                 job.wait_done(120)
         finally:
@@ -147,7 +151,7 @@ def test_schemas_change_and_the_registry_is_away(tmp_path: Path) -> None:
         shop.command("verify").wait_done(120)
 
     said = job.log.read_text()
-    assert f"schema registry at {registry.url} did not answer for 10 s when asked for schema 5: " in said
+    assert f"schema registry at {registry.url} did not answer for 10 s when asked for schema 6: " in said
     groups = {row["order_id"]: row for row in shop.table("by_order")}
     assert sorted(groups) == list(range(10))
     assert {row["amount"] for row in groups.values()} == {Decimal("1.50")}
@@ -160,4 +164,4 @@ def test_schemas_change_and_the_registry_is_away(tmp_path: Path) -> None:
         "bad_punctuation",
     ]
     assert found[letters[0]][1].startswith("schema 4: field 'amount' must be readable as decimal(18,2)")
-    assert found[letters[1]][1].startswith(f"schema 999: the registry at {registry.url} has no such schema")
+    assert found[letters[1]][1].startswith(f"schema 999: the registry at {registry.url} has no schema 999")

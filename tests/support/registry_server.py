@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,17 @@ class RegistryServer(Part):
         """The address of Confluent's API."""
         return f"http://{LOOPBACK}:{self._port}/apis/ccompat/v7"
 
-    def register(self, subject: str, schema: Any) -> int:
-        """Register a schema; return its id. A text is one of Protobuf, and anything else one of Avro."""
-        document = {"schema": json.dumps(schema)}
+    def register(self, subject: str, schema: Any, references: Sequence[Any] = ()) -> int:
+        """Register a schema; return its id. A text is one of Protobuf, and anything else one of Avro.
+
+        Args:
+            subject: the subject that gets it as its next version.
+            schema: the schema.
+            references: the name, subject and version of each schema that it refers to.
+        """
+        document: dict[str, Any] = {"schema": json.dumps(schema), "references": [*references]}
         if isinstance(schema, str):
-            document = {"schema": schema, "schemaType": "PROTOBUF"}
+            document |= {"schema": schema, "schemaType": "PROTOBUF"}
         answer = httpx.post(f"{self.url}/subjects/{subject}/versions", json=document, timeout=30)
         return int(answer.raise_for_status().json()["id"])
 

@@ -96,7 +96,7 @@ def test_an_unknown_id_is_asked_for_once_a_minute(monkeypatch: pytest.MonkeyPatc
     with server(lambda request: (404, UNKNOWN) if request == 0 else found(request)) as (url, seen):
         registry = SchemaRegistry(url)
         for _ in range(3):
-            with pytest.raises(UnknownSchemaError, match=f"the registry at {url} has no such schema"):
+            with pytest.raises(UnknownSchemaError, match=f"the registry at {url} has no schema \\d+"):
                 registry.text(7)
         assert len(seen) == 1
         now = time.monotonic()
@@ -131,12 +131,67 @@ def test_a_refusal_is_named(answer: Answer, words: str) -> None:
     ("schema", "words"),
     [
         ({"schema": "{}", "schemaType": "PROTOBUF"}, "the registry has it as PROTOBUF, not as AVRO"),
-        ({"schema": "{}", "references": [{"name": "a"}]}, "refers to other schemas"),
+        ({"schema": "{}", "references": [{"name": "a"}]}, "refers to a schema without a subject"),
+        (
+            {"schema": "{", "references": [{"name": "a", "subject": "b", "version": 1}]},
+            "refers to other schemas, which are not valid",
+        ),
     ],
 )
 def test_schemas_that_are_not_read_are_as_unknown(schema: Any, words: str) -> None:
     with server(lambda _: (200, schema)) as (url, _), pytest.raises(UnknownSchemaError, match=words):
         SchemaRegistry(url).text(7)
+
+
+def test_the_schemas_that_a_schema_refers_to_are_asked_for() -> None:
+    """Two of them refer to a third one, which is asked for once."""
+
+    def refer(*subjects: str) -> list[dict[str, Any]]:
+        return [{"name": f"shop.{each.title()}", "subject": each, "version": 2} for each in subjects]
+
+    def declared(name: str, **fields: str) -> str:
+        listed = [{"name": field, "type": kind} for field, kind in fields.items()]
+        return json.dumps({"type": "record", "name": name, "namespace": "shop", "fields": listed})
+
+    documents = {
+        "/v7/schemas/ids/7": (declared("Order", a="A/b", c="C"), refer("a/b", "c")),
+        "/v7/subjects/a%2Fb/versions/2": (declared("A", d="shop.D"), refer("d")),
+        "/v7/subjects/c/versions/2": (declared("C", d="shop.D"), refer("d")),
+        "/v7/subjects/d/versions/2": (declared("D", e="int"), []),
+    }
+
+    def answer(request: int) -> Answer:
+        text, references = documents[seen[request][0].partition("?")[0]]
+        return 200, {"schema": text.replace("A/b", "A"), "references": references}
+
+    with server(answer) as (url, seen):
+        text = SchemaRegistry(url).text(7)
+
+    assert len(seen) == 4
+    d = {"type": "record", "name": "D", "namespace": "shop", "fields": [{"name": "e", "type": "int"}]}
+    [a, c] = json.loads(text)["fields"]
+    assert [[field["type"] for field in each["type"]["fields"]] for each in (a, c)] == [[d], ["shop.D"]]
+
+
+def test_a_reference_that_is_not_there_is_named() -> None:
+    reference = {"name": "A", "subject": "money", "version": 3}
+    missing = 404, {"error_code": 40402, "message": "Version not found"}
+    answers = [(200, {"schema": "{}", "references": [reference]}), missing]
+    with (
+        server(lambda request: answers[request]) as (url, _),
+        pytest.raises(UnknownSchemaError, match=f"the registry at {url} has no version 3 of subject money"),
+    ):
+        SchemaRegistry(url).text(7)
+
+
+def test_references_without_end_are_refused() -> None:
+    def answer(request: int) -> Answer:
+        reference = {"name": "A", "subject": "a", "version": request}
+        return 200, {"schema": "{}", "references": [reference]}
+
+    with server(answer) as (url, seen), pytest.raises(UnknownSchemaError, match="more than 100 other"):
+        SchemaRegistry(url).text(7)
+    assert len(seen) == 101
 
 
 @pytest.mark.parametrize("status", [500, 503, 429])
