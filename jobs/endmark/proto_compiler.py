@@ -10,37 +10,31 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from types import MappingProxyType
 
 _SECONDS = 60.0  # for one compilation
 _MOST_BYTES = 1024 * 1024  # of a schema
 _NAME = "schema.proto"
 _IDLE = re.compile("warning:|^WARNING:|^[IWEF][0-9]{4} ")  # lines that are no errors of a schema
-_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class ProtoSchemaError(ValueError):
     """A text is no schema of Protobuf that can be compiled; the error says why."""
 
 
-def compile_schema(text: str, imports: Mapping[str, str] = _NONE) -> bytes:
+@lru_cache(maxsize=1_000)
+def compile_schema(text: str, imports: tuple[tuple[str, str], ...] = ()) -> bytes:
     """Return a schema and all that it imports as a serialized `FileDescriptorSet`, whose last file it is.
 
     Args:
         text: the schema, as in a `.proto` file.
-        imports: the texts of the files that it imports, by name. Google's own files need not be among them.
+        imports: the name and the text of each file that it imports. Google's own files need not be among
+            them.
 
     Raises:
         ProtoSchemaError: the text is no schema.
     """
-    return _compiled(text, tuple(sorted(imports.items())))
-
-
-@lru_cache(maxsize=1_000)
-def _compiled(text: str, imports: tuple[tuple[str, str], ...]) -> bytes:
     if len(text) > _MOST_BYTES:
         raise ProtoSchemaError(f"it has more than {_MOST_BYTES:,} letters")
     with tempfile.TemporaryDirectory(prefix="endmark-proto-") as directory:

@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -47,16 +47,29 @@ class _AwayError(Exception):
 
 
 @dataclass(frozen=True)
+class Schema:
+    """A schema.
+
+    Args:
+        text: its text.
+        imports: the name and the text of each file of Protobuf that it imports, and that these import.
+    """
+
+    text: str
+    imports: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class SchemaFile:
     """A schema that all records of a stream have, without an id in the records.
 
     Args:
         path: the file, for errors.
-        schema: its text.
+        text: its text.
     """
 
     path: str
-    schema: str
+    text: str
     framed: ClassVar[bool] = False
 
     @classmethod
@@ -71,9 +84,9 @@ class SchemaFile:
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"schema_file: {path} cannot be read: {error}; name another") from None
 
-    def text(self, _: int) -> str:
+    def schema(self, _: int = 0) -> Schema:
         """Return the schema."""
-        return self.schema
+        return Schema(self.text)
 
     def name(self, _: int) -> str:
         """Return the name of the schema, for errors."""
@@ -109,8 +122,8 @@ class SchemaRegistry:
         """Return the name of a schema, for errors."""
         return f"schema {number}"
 
-    def text(self, number: int) -> str:
-        """Return the text of a schema, given its id.
+    def schema(self, number: int) -> Schema:
+        """Return a schema, given its id, with all that it refers to.
 
         Raises:
             UnknownSchemaError: the registry has no schema of this id, or one of another type.
@@ -130,20 +143,21 @@ class SchemaRegistry:
                 raise
         return schemas[number]
 
-    def _shared(self, number: int) -> str:
+    def _shared(self, number: int) -> Schema:
         """Return a schema from the directory of this machine, or else from the registry."""
         name = f"{hashlib.sha256(self.url.encode()).hexdigest()[:16]}-{self.kind.lower()}-{number}"
         file = shared_directory() / name
         with suppress(OSError):
-            return file.read_text(encoding="utf-8")
+            text, imports = json.loads(file.read_bytes())
+            return Schema(text, tuple(map(tuple, imports)))
         found = self._awaited(number)
-        with suppress(OSError, UnicodeEncodeError):  # the disk may be full, or the text have half a character
+        with suppress(OSError):  # the disk may be full
             part = file.with_name(f"{name}.{os.getpid()}")
-            part.write_text(found, encoding="utf-8")
+            part.write_text(json.dumps(astuple(found)))
             part.replace(file)
         return found
 
-    def _awaited(self, number: int) -> str:
+    def _awaited(self, number: int) -> Schema:
         until, pause, said = time.monotonic() + self.patience, _FIRST_PAUSE, False
         while True:
             try:
@@ -162,44 +176,43 @@ class SchemaRegistry:
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _asked(self, number: int, until: float) -> str:
+    def _asked(self, number: int, until: float) -> Schema:
         """Ask once.
 
         Raises:
-            UnknownSchemaError, ConfigError: as in `text`.
+            UnknownSchemaError, ConfigError: as in `schema`.
             _AwayError: the registry does not answer now.
         """
         document = self._document(f"/schemas/ids/{number}", f"schema {number}", until)
         if (kind := document.get("schemaType", "AVRO")) != self.kind:
             raise UnknownSchemaError(f"the registry has it as {str(kind)[:20]}, not as {self.kind}")
         text: str = document["schema"]
-        if not document.get("references"):
-            return text
-        if self.kind != "AVRO":
-            raise UnknownSchemaError("it refers to other schemas, which are not read; register it as a whole")
+        others = self._referred(document, until)
+        if not others or self.kind != "AVRO":
+            return Schema(text, others)
         try:
-            return inlined(text, self._referred(document, until))
+            return Schema(inlined(text, (other for _, other in others)))
         except (ValueError, RecursionError) as error:
             raise UnknownSchemaError(f"it refers to other schemas, which are not valid: {error}") from None
 
-    def _referred(self, document: dict[str, Any], until: float) -> list[str]:
-        """Return the texts of all schemas that an answer refers to, and that its references refer to."""
-        pending, found = [document], dict[tuple[str, int], str]()
+    def _referred(self, document: dict[str, Any], until: float) -> tuple[tuple[str, str], ...]:
+        """Return the name and the text of each schema that an answer refers to, and that these refer to."""
+        pending, found = [document], dict[tuple[str, int], tuple[str, str]]()
         while pending:
             references = pending.pop().get("references")
             for each in references if isinstance(references, list) else []:
                 match each:
-                    case {"subject": str() as subject, "version": int() as version}:
+                    case {"name": str() as name, "subject": str() as subject, "version": int() as version}:
                         at = subject, version
                     case _:
-                        raise UnknownSchemaError("it refers to a schema without a subject and a version")
+                        raise UnknownSchemaError("it refers to a schema without name, subject and version")
                 if at not in found:
                     if len(found) == _MOST_REFERENCES:
                         raise UnknownSchemaError(f"it refers to more than {_MOST_REFERENCES} other schemas")
                     path = f"/subjects/{quote(subject, safe='')}/versions/{version}?deleted=true"
                     pending.append(self._document(path, f"version {version} of subject {subject}", until))
-                    found[at] = pending[-1]["schema"]
-        return list(found.values())
+                    found[at] = name, pending[-1]["schema"]
+        return tuple(found.values())
 
     def _document(self, path: str, what: str, until: float) -> dict[str, Any]:
         """Return an answer of the registry that has a schema.
@@ -210,7 +223,7 @@ class SchemaRegistry:
             until: when to give up, by the monotonic clock.
 
         Raises:
-            UnknownSchemaError, ConfigError: as in `text`.
+            UnknownSchemaError, ConfigError: as in `schema`.
             _AwayError: the registry does not answer now.
         """
         status, body = self._get(path, until)
@@ -290,7 +303,7 @@ def shared_directory() -> Path:
     return private_directory(_PREFIX)
 
 
-_Cache = tuple[dict[int, str], dict[int, tuple[float, str]]]
+_Cache = tuple[dict[int, Schema], dict[int, tuple[float, str]]]
 _caches: dict[SchemaRegistry, _Cache] = {}
 
 

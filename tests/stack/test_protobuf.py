@@ -25,9 +25,12 @@ pytestmark = pytest.mark.timeout(900)
 PAGE = (Path(__file__).parents[2] / "docs" / "protobuf.md").read_text()
 [PIPELINE] = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 [FIRST] = re.findall(r"```proto\n(.*?)```", PAGE, re.DOTALL)
-SECOND = FIRST.replace(
-    "int64 order_id = 1;", "int64 order_id = 1; repeated string tags = 9; map<string, Order> x = 10;"
-)
+MORE = "message More { repeated string tags = 1; }"
+# A later schema, as the registry has it and as one file. Records are the same by both.
+REFERRING = FIRST.replace(
+    "int64 order_id = 1;", "int64 order_id = 1; More more = 9; map<string, Order> x = 10;"
+).replace("package shop;", 'package shop; import "shop/more.proto";')
+SECOND = REFERRING.replace('import "shop/more.proto";', "") + MORE
 WRONG = FIRST.replace("string amount", "double amount")
 PAYMENTS = """
 syntax = "proto3";
@@ -48,7 +51,7 @@ def test_schemas_change(tmp_path: Path) -> None:
     closed = {"order_id": {"equals": 1}}
     orders = [
         order(FIRST, 1, 1),
-        order(SECOND, 2, 2, tags=["a"], x={"y": {"order_id": 9}}),
+        order(SECOND, 5, 2, more={"tags": ["a"]}, x={"y": {"order_id": 9}}),
         framed(1, encoded(FIRST, "shop.Order", {"order_id": 3, "amount": "2", "at": "2026-01-31T12:00:03Z"})),
         framed(3, punctuation(closed)),
     ]
@@ -64,8 +67,11 @@ def test_schemas_change(tmp_path: Path) -> None:
         for key, at in times.items()
     ]
     with Broker(tmp_path / "broker") as broker, RegistryServer(tmp_path / "registry") as registry:
-        for number, schema in enumerate([FIRST, SECOND, PUNCTUATION, WRONG], 1):
+        more = f'syntax = "proto3"; package shop; {MORE}'
+        for number, schema in enumerate([FIRST, more, PUNCTUATION, WRONG], 1):
             assert registry.register(f"subject-{number}", schema) == number
+        reference = {"name": "shop/more.proto", "subject": "subject-2", "version": 1}
+        assert registry.register("orders", REFERRING, [reference]) == 5
         (tmp_path / "shop.yaml").write_text(PIPELINE)
         (tmp_path / "payments.proto").write_text(PAYMENTS)
         create_topics(broker.bootstrap, {"orders": 1, "payments": 1, "shop-control": 1})

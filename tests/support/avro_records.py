@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from endmark.pipeline import Stream
 from endmark.pipeline.record_parts import Origin, RecordPart
-from endmark.schema_registry import UnknownSchemaError
+from endmark.schema_registry import Schema, UnknownSchemaError
 from endmark.types import ColumnType
 from support.avro_registry import connected, logical
 from support.payloads import PIPELINE
@@ -285,15 +285,16 @@ def _or_null(draw: st.DrawFn, kind: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class Schemas:
-    """The schemas of a registry that has these alone."""
+    """The schemas of a registry that has these alone, each with the same imports."""
 
     texts: dict[int, str] = field(hash=False, default_factory=dict)
+    imports: tuple[tuple[str, str], ...] = ()
     framed: ClassVar[bool] = True
 
-    def text(self, number: int) -> str:
+    def schema(self, number: int) -> Schema:
         if number not in self.texts:
             raise UnknownSchemaError("the registry has no such schema")
-        return self.texts[number]
+        return Schema(self.texts[number], self.imports)
 
     def name(self, number: int) -> str:
         return f"schema {number}"

@@ -15,7 +15,7 @@ import fastavro
 
 from endmark import schema_registry
 from endmark.domain import Domain
-from endmark.schema_registry import SchemaRegistry
+from endmark.schema_registry import Schema, SchemaRegistry
 from endmark.types import ColumnType
 
 PUNCTUATION = json.loads((Path(__file__).parents[2] / "schemas" / "punctuation.v1.avsc").read_text())
@@ -62,7 +62,7 @@ def registered(schema: Any) -> int:
     text = json.dumps(schema)
     number = zlib.crc32(text.encode()) - 2**31
     schemas, _ = schema_registry._cached(SchemaRegistry(NOWHERE))
-    schemas[number] = text
+    schemas[number] = Schema(text)
     return number
 
 

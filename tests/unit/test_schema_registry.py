@@ -19,6 +19,7 @@ from endmark.embedded.ports import free_port
 from endmark.errors import ConfigError, EndmarkError
 from endmark.schema_registry import (
     RegistryUnreachableError,
+    Schema,
     SchemaFile,
     SchemaRegistry,
     UnknownSchemaError,
@@ -82,10 +83,10 @@ def found(_: int) -> Answer:
 def test_a_schema_is_asked_for_once() -> None:
     with server(found) as (url, seen):
         registry = SchemaRegistry(url, "job", "pässword")
-        assert [registry.text(7) for _ in range(3)] == [SCHEMA] * 3
+        assert [registry.schema(7).text for _ in range(3)] == [SCHEMA] * 3
         again = SchemaRegistry(url, "job", "pässword")  # as the next task has it
-        assert again.text(7) == SCHEMA
-        assert registry.text(-1) == SCHEMA
+        assert again.schema(7).text == SCHEMA
+        assert registry.schema(-1).text == SCHEMA
 
     assert [path for path, _ in seen] == ["/v7/schemas/ids/7", "/v7/schemas/ids/-1"]
     assert seen[0][1] == "Basic am9iOnDDpHNzd29yZA=="
@@ -97,11 +98,11 @@ def test_an_unknown_id_is_asked_for_once_a_minute(monkeypatch: pytest.MonkeyPatc
         registry = SchemaRegistry(url)
         for _ in range(3):
             with pytest.raises(UnknownSchemaError, match=f"the registry at {url} has no schema \\d+"):
-                registry.text(7)
+                registry.schema(7)
         assert len(seen) == 1
         now = time.monotonic()
         monkeypatch.setattr(time, "monotonic", lambda: now + 61)
-        assert registry.text(7) == SCHEMA
+        assert registry.schema(7).text == SCHEMA
 
 
 @pytest.mark.parametrize(
@@ -120,7 +121,7 @@ def test_an_unknown_id_is_asked_for_once_a_minute(monkeypatch: pytest.MonkeyPatc
 def test_a_refusal_is_named(answer: Answer, words: str) -> None:
     """It is not asked again, and the error has the URL and no password."""
     with server(lambda _: answer) as (url, seen), pytest.raises(ConfigError) as raised:
-        SchemaRegistry(url, "job", "secret-4711").text(7)
+        SchemaRegistry(url, "job", "secret-4711").schema(7)
     assert words in str(raised.value)
     assert url in str(raised.value)
     assert "4711" not in str(raised.value)
@@ -131,7 +132,10 @@ def test_a_refusal_is_named(answer: Answer, words: str) -> None:
     ("schema", "words"),
     [
         ({"schema": "{}", "schemaType": "PROTOBUF"}, "the registry has it as PROTOBUF, not as AVRO"),
-        ({"schema": "{}", "references": [{"name": "a"}]}, "refers to a schema without a subject"),
+        (
+            {"schema": "{}", "references": [{"name": "a"}]},
+            "refers to a schema without name, subject and version",
+        ),
         (
             {"schema": "{", "references": [{"name": "a", "subject": "b", "version": 1}]},
             "refers to other schemas, which are not valid",
@@ -140,7 +144,7 @@ def test_a_refusal_is_named(answer: Answer, words: str) -> None:
 )
 def test_schemas_that_are_not_read_are_as_unknown(schema: Any, words: str) -> None:
     with server(lambda _: (200, schema)) as (url, _), pytest.raises(UnknownSchemaError, match=words):
-        SchemaRegistry(url).text(7)
+        SchemaRegistry(url).schema(7)
 
 
 def test_the_schemas_that_a_schema_refers_to_are_asked_for() -> None:
@@ -165,12 +169,28 @@ def test_the_schemas_that_a_schema_refers_to_are_asked_for() -> None:
         return 200, {"schema": text.replace("A/b", "A"), "references": references}
 
     with server(answer) as (url, seen):
-        text = SchemaRegistry(url).text(7)
+        text = SchemaRegistry(url).schema(7).text
 
     assert len(seen) == 4
     d = {"type": "record", "name": "D", "namespace": "shop", "fields": [{"name": "e", "type": "int"}]}
     [a, c] = json.loads(text)["fields"]
     assert [[field["type"] for field in each["type"]["fields"]] for each in (a, c)] == [[d], ["shop.D"]]
+
+
+def test_schemas_of_protobuf_keep_what_they_import() -> None:
+    """A worker that starts while the registry is away has them, too."""
+    reference = {"name": "shop/money.proto", "subject": "money", "version": 1}
+    documents = {
+        "/v7/schemas/ids/7": {"schemaType": "PROTOBUF", "schema": "order", "references": [reference]},
+        "/v7/subjects/money/versions/1": {"schemaType": "PROTOBUF", "schema": "money"},
+    }
+    with server(lambda at: (200, documents[seen[at][0].partition("?")[0]])) as (url, seen):
+        registry = SchemaRegistry(url, kind="PROTOBUF")
+        found = registry.schema(7)
+
+    assert found == Schema("order", (("shop/money.proto", "money"),))
+    schema_registry._caches.clear()
+    assert registry.schema(7) == found
 
 
 def test_a_reference_that_is_not_there_is_named() -> None:
@@ -181,7 +201,7 @@ def test_a_reference_that_is_not_there_is_named() -> None:
         server(lambda request: answers[request]) as (url, _),
         pytest.raises(UnknownSchemaError, match=f"the registry at {url} has no version 3 of subject money"),
     ):
-        SchemaRegistry(url).text(7)
+        SchemaRegistry(url).schema(7)
 
 
 def test_references_without_end_are_refused() -> None:
@@ -190,14 +210,14 @@ def test_references_without_end_are_refused() -> None:
         return 200, {"schema": "{}", "references": [reference]}
 
     with server(answer) as (url, seen), pytest.raises(UnknownSchemaError, match="more than 100 other"):
-        SchemaRegistry(url).text(7)
+        SchemaRegistry(url).schema(7)
     assert len(seen) == 101
 
 
 @pytest.mark.parametrize("status", [500, 503, 429])
 def test_an_error_of_the_server_passes(status: int, capfd: pytest.CaptureFixture[str]) -> None:
     with server(lambda request: (status, b"") if request < 2 else found(request)) as (url, _):
-        assert SchemaRegistry(url).text(7) == SCHEMA
+        assert SchemaRegistry(url).schema(7).text == SCHEMA
     assert f"waiting 60 s for schema 7 of {url}: it answered {status}" in capfd.readouterr().err
 
 
@@ -213,7 +233,7 @@ def test_the_wait_ends(answer: Answer, cause: str) -> None:
     """A registry that never answers well is given up in time, even if it sends a byte now and then."""
     started = time.monotonic()
     with server(lambda _: answer) as (url, _), pytest.raises(RegistryUnreachableError) as raised:
-        SchemaRegistry(url, "job", "secret-4711", patience=1).text(7)
+        SchemaRegistry(url, "job", "secret-4711", patience=1).schema(7)
     assert 0.5 < time.monotonic() - started < 5
     assert f"schema registry at {url} did not answer for 1 s when asked for schema 7: {cause}" in str(
         raised.value
@@ -226,15 +246,15 @@ def test_a_registry_that_is_away() -> None:
     port = free_port()
     registry = SchemaRegistry(f"http://127.0.0.1:{port}", patience=0.5)
     with pytest.raises(RegistryUnreachableError, match=r"asked for schema 7: .*refused"):
-        registry.text(7)
+        registry.schema(7)
     with server(found) as (url, _):
         registry = SchemaRegistry(url, patience=0.5)
-        registry.text(7)
-    assert registry.text(7) == SCHEMA
+        registry.schema(7)
+    assert registry.schema(7).text == SCHEMA
     schema_registry._caches.clear()  # as in another worker
-    assert registry.text(7) == SCHEMA
+    assert registry.schema(7).text == SCHEMA
     with pytest.raises(RegistryUnreachableError):
-        registry.text(8)
+        registry.schema(8)
 
 
 def test_a_certificate_must_be_of_the_authority_and_the_host(tmp_path: Path) -> None:
@@ -242,14 +262,14 @@ def test_a_certificate_must_be_of_the_authority_and_the_host(tmp_path: Path) -> 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(ours.path("localhost.pem"), ours.path("localhost.key"))
     with server(found, context) as (url, _):
-        assert SchemaRegistry(url, ca=ours.path("ca.pem").read_text()).text(7) == SCHEMA
+        assert SchemaRegistry(url, ca=ours.path("ca.pem").read_text()).schema(7).text == SCHEMA
         for ca, where in (
             (theirs.path("ca.pem").read_text(), url),
             (None, url),
             (ours.path("ca.pem").read_text(), url.replace("localhost", "127.0.0.1")),
         ):
             with pytest.raises(ConfigError, match="certificate that we do not trust") as raised:
-                SchemaRegistry(where, ca=ca).text(8)
+                SchemaRegistry(where, ca=ca).schema(8)
             assert where in str(raised.value)
 
 
@@ -265,5 +285,5 @@ def test_a_file_of_a_schema(tmp_path: Path) -> None:
     with pytest.raises(EndmarkError, match=r"schema_file: .*rows\.avsc cannot be read"):
         SchemaFile.read(file)
     file.write_text(SCHEMA)
-    assert SchemaFile.read(file).text(0) == SCHEMA
+    assert SchemaFile.read(file).schema(0).text == SCHEMA
     assert SchemaFile.read(file).name(0) == f"schema {file}"

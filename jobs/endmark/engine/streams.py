@@ -382,7 +382,7 @@ def check_schemas(pipeline: Pipeline) -> None:
         found, parser = schemas_of(pipeline, name), _parser(pipeline, name)()
         if isinstance(found, SchemaFile) and isinstance(parser, FramedParser):
             try:
-                parser.require(found.schema)
+                parser.require(found.schema())
             except UnreadableError as why:
                 raise ConfigError(f"streams.{name}.schema_file: {found.path}: {why}") from None
 

@@ -147,7 +147,7 @@ def opened(schemas: Schemas, value: bytes) -> tuple[Reader, Type]:
             raise UnreadableError("malformed")
         number, start = int.from_bytes(value[1:5], "big", signed=True), 5
     try:
-        outermost = _schema(schemas.text(number))
+        outermost = _schema(schemas.schema(number).text)
     except UnknownSchemaError:
         raise UnreadableError("unknown_schema") from None
     except _BadSchemaError:

@@ -24,7 +24,7 @@ from google.protobuf.message import DecodeError
 from endmark.domain import Domain
 from endmark.pipeline import Stream
 from endmark.proto_compiler import ProtoSchemaError, compile_schema
-from endmark.schema_registry import UnknownSchemaError
+from endmark.schema_registry import Schema, UnknownSchemaError
 from endmark.types import ColumnType
 from endmark.verify.avro import Schemas, reason_of_row
 from endmark.verify.patterns import MARK
@@ -53,8 +53,8 @@ _Paths = Mapping[tuple[str, ...], str]
 class _Schema:
     """The messages and enums of a file by their full names with a dot in front."""
 
-    def __init__(self, text: str) -> None:
-        files = FileDescriptorSet.FromString(compile_schema(text)).file
+    def __init__(self, schema: Schema) -> None:
+        files = FileDescriptorSet.FromString(compile_schema(schema.text, schema.imports)).file
         self.file = files[-1]
         self.messages: dict[str, tuple[DescriptorProto, bool]] = {}
         self.enums: dict[str, Any] = {}
@@ -70,8 +70,8 @@ class _Schema:
 
 
 @lru_cache(1_000)
-def _schema(text: str) -> _Schema:
-    return _Schema(text)
+def _schema(schema: Schema) -> _Schema:
+    return _Schema(schema)
 
 
 def flat(schemas: Schemas, value: bytes, declared: Stream) -> bytes | None:
@@ -121,7 +121,7 @@ def _opened(schemas: Schemas, value: bytes) -> tuple[_Schema, bytes]:
             raise UnreadableError("malformed")
         number, value = int.from_bytes(value[1:5], "big", signed=True), value[5:]
     try:
-        return _schema(schemas.text(number)), value
+        return _schema(schemas.schema(number)), value
     except UnknownSchemaError:
         raise UnreadableError("unknown_schema") from None
     except ProtoSchemaError:

@@ -24,6 +24,7 @@ from endmark.wire.rejection import UnreadableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from endmark.schema_registry import Schema
     from endmark.state.search import Ints
     from endmark.types import ColumnType
     from endmark.wire.avro_members import Path
@@ -88,7 +89,7 @@ class AvroReader:
     """Reads the records of one schema.
 
     Args:
-        schema: the schema, as JSON.
+        schema: the schema.
         rows: returns what reads the records of a type that are no punctuations. It raises UnreadableError if
             none of them can be read.
         punctuations: the parser of punctuations in JSON.
@@ -100,14 +101,14 @@ class AvroReader:
 
     def __init__(
         self,
-        schema: str,
+        schema: Schema,
         *,
         rows: Callable[[AvroType], TypeReader],
         punctuations: JsonParser,
         none: Parsed,
     ) -> None:
         try:
-            self._written = parse(schema)
+            self._written = parse(schema.text)
         except AvroSchemaError as why:
             raise UnreadableError("bad_schema", str(why)) from None
         self._rows = rows

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from endmark.schema_registry import Schema
     from endmark.state.search import Ints
     from endmark.wire.json_records import Parsed
 
@@ -35,7 +36,7 @@ class WriterSchemas(Protocol):
         """True if each record has the id of its schema."""
         ...
 
-    def text(self, number: int, /) -> str:
+    def schema(self, number: int, /) -> Schema:
         """Return a schema, given its id; a stream without ids has one schema for any number.
 
         Raises:
@@ -85,12 +86,14 @@ class FramedParser:
 
     Args:
         schemas: the schemas of the writers.
-        reader: returns what reads records of a schema, given its text. It raises UnreadableError if no record
-            of the schema can be read.
+        reader: returns what reads records of a schema. It raises UnreadableError if no record of the schema
+            can be read.
         none: what a parser of the stream finds among no records.
     """
 
-    def __init__(self, schemas: WriterSchemas, reader: Callable[[str], SchemaReader], none: Parsed) -> None:
+    def __init__(
+        self, schemas: WriterSchemas, reader: Callable[[Schema], SchemaReader], none: Parsed
+    ) -> None:
         self._schemas = schemas
         self._reader = reader
         self._none = none
@@ -112,8 +115,8 @@ class FramedParser:
             self._read(found, number, at)
         return merged([*found.pieces, replace(self._none, rejections=found.rejections)])
 
-    def require(self, schema: str) -> None:
-        """Check that records of a schema can be read, given its text.
+    def require(self, schema: Schema) -> None:
+        """Check that records of a schema can be read.
 
         Raises:
             UnreadableError: those of some type in it cannot.
@@ -161,10 +164,10 @@ class FramedParser:
         """
         if (known := self._readers.get(number)) is None:
             try:
-                text = self._schemas.text(number)
+                schema = self._schemas.schema(number)
             except UnknownSchemaError as why:
                 raise UnreadableError("unknown_schema", str(why)) from None
-            known = self._readers[number] = self._reader(text)
+            known = self._readers[number] = self._reader(schema)
         return known
 
 

@@ -35,6 +35,7 @@ from endmark.wire.rejection import UnreadableError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from endmark.schema_registry import Schema
     from endmark.state.search import Ints
     from endmark.wire.framed_records import Bytes, WriterSchemas
     from endmark.wire.json_records import Parsed
@@ -80,8 +81,8 @@ class ProtoParser(FramedParser):
         )
         layout = partial(_layout, columns=in_rows, paths=paths, ignoring=ignoring)
 
-        def reader(text: str) -> _ProtoReader:
-            return _ProtoReader(text, layout, flat, none, framed=schemas.framed)
+        def reader(schema: Schema) -> _ProtoReader:
+            return _ProtoReader(schema, layout, flat, none, framed=schemas.framed)
 
         super().__init__(schemas, reader, none)
 
@@ -110,7 +111,7 @@ class _ProtoReader:
     """Reads the records of one schema.
 
     Args:
-        schema: the text of the schema.
+        schema: the schema.
         layout: returns the layout of a message.
         punctuations: the parser of punctuations in JSON.
         none: what a parser of the stream finds among no records.
@@ -122,7 +123,7 @@ class _ProtoReader:
 
     def __init__(
         self,
-        schema: str,
+        schema: Schema,
         layout: partial[ProtoLayout],
         punctuations: JsonParser,
         none: Parsed,

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
+    from endmark.schema_registry import Schema
+
 # The kinds of types, as a `FieldDescriptorProto` numbers them.
 _KINDS = (
     *("double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "group"),
@@ -71,16 +73,16 @@ class ProtoSchema:
     """The messages and enums of a compiled file and of all that it imports.
 
     Args:
-        text: the schema, as in a `.proto` file.
+        schema: the schema, as in `.proto` files.
 
     Raises:
         ProtoSchemaError: the text is no schema.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, schema: Schema) -> None:
         from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
-        files = FileDescriptorSet.FromString(compile_schema(text)).file
+        files = FileDescriptorSet.FromString(compile_schema(schema.text, schema.imports)).file
         self._file = files[-1]
         self._messages: dict[str, ProtoMessage] = {}
         self._enums: dict[str, dict[int, str]] = {}

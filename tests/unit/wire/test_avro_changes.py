@@ -13,7 +13,7 @@ import pytest
 from endmark.pipeline import Stream
 from endmark.pipeline.formats import FORMATS
 from endmark.punctuation.pattern import Between, Equals
-from endmark.schema_registry import SchemaFile
+from endmark.schema_registry import Schema, SchemaFile
 from endmark.types import ColumnType
 from endmark.wire.avro_records import AvroParser
 from endmark.wire.framed_records import FramedParser
@@ -259,9 +259,9 @@ def test_a_file_without_the_columns_is_refused() -> None:
     schema = envelope_schema(["null", VALUE], ["null", without(VALUE, "total") | {"name": "Other"}])
     file = SchemaFile("orders.avsc", json.dumps(schema))
 
-    parser(schemas=file).require(json.dumps(SCHEMA))
+    parser(schemas=file).require(Schema(json.dumps(SCHEMA)))
     with pytest.raises(UnreadableError, match="the schema has no field 'total'"):
-        parser(schemas=file).require(file.schema)
+        parser(schemas=file).require(file.schema())
 
 
 CONNECT = "org.apache.kafka.connect.data"

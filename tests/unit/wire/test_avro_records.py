@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from endmark.punctuation.pattern import Between, OneOf
-from endmark.schema_registry import RegistryUnreachableError, SchemaFile
+from endmark.schema_registry import RegistryUnreachableError, Schema, SchemaFile
 from endmark.types import ColumnType
 from endmark.wire.avro_records import AvroParser
 from endmark.wire.json_records import Parsed
@@ -162,7 +162,7 @@ def test_an_error_names_the_way_to_a_column(inner: Any, error: str) -> None:
     parser = AvroParser(columns, (), "bids", Schemas(), key=(), ignoring=ignoring, paths=paths)
 
     with pytest.raises(UnreadableError, match=re.escape(error)):
-        parser.require(json.dumps(schema))
+        parser.require(Schema(json.dumps(schema)))
 
 
 GOOD = framed(1, encoded(FIRST, ROW))
@@ -323,7 +323,7 @@ def test_records_without_a_frame() -> None:
 
 def test_a_registry_that_is_away_stops_the_parser() -> None:
     class Away(Schemas):
-        def text(self, number: int) -> str:
+        def schema(self, number: int) -> Schema:
             raise RegistryUnreachableError("away")
 
     parser = AvroParser({"item_id": ColumnType.LONG}, (), "bids", Away(), key=())

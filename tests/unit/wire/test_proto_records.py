@@ -12,7 +12,7 @@ import pytest
 
 from endmark.proto_compiler import ProtoSchemaError, compile_schema
 from endmark.punctuation.pattern import Between, OneOf
-from endmark.schema_registry import SchemaFile
+from endmark.schema_registry import Schema, SchemaFile
 from endmark.types import ColumnType
 from endmark.wire.json_records import Parsed
 from endmark.wire.proto_records import ProtoParser
@@ -296,11 +296,44 @@ def test_records_without_a_frame() -> None:
 
     assert parsed.rows.to_pylist() == [ROW]
     assert parsed.rejections[0].error.startswith("schema bids.proto: the bytes are no value of it")
-    parser.require(FIRST)
+    parser.require(Schema(FIRST))
     with pytest.raises(UnreadableError, match="the schema has no field 'size'"):
-        parser.require(FIRST.replace("Size size = 5;", ""))
+        parser.require(Schema(FIRST.replace("Size size = 5;", "")))
     with pytest.raises(UnreadableError, match="it has no message"):
-        parser.require('syntax = "proto3";')
+        parser.require(Schema('syntax = "proto3";'))
+
+
+def test_a_message_of_another_file() -> None:
+    """The file imports a file that imports a third one, and one of Google's."""
+    money = 'syntax = "proto3"; package money; message Money { Currency of = 2; int64 cents = 1; }'
+    imports = (
+        ("money.proto", money.replace("package", 'import "all/currency.proto"; package')),
+        ("all/currency.proto", 'syntax = "proto3"; package money; enum Currency { SEK = 0; EUR = 1; }'),
+    )
+    order = """
+        syntax = "proto3";
+        package shop;
+        import "money.proto";
+        import "google/protobuf/timestamp.proto";
+        message Order { money.Money paid = 1; google.protobuf.Timestamp at = 2; }
+    """
+    paths = {"cents": ("paid", "cents"), "currency": ("paid", "of"), "at": ("at",)}
+    kinds = {"cents": "long", "currency": "string", "at": "timestamp"}
+    parser = ProtoParser(
+        {name: ColumnType.parse(kind) for name, kind in kinds.items()},
+        (),
+        "orders",
+        Schemas({1: order}, imports),
+        key=(),
+        heartbeat_on=None,
+        ignoring=False,
+        paths=paths,
+    )
+    # An order by its bytes: 7 cents, of the currency with number 1, and 9 s since 1970.
+    parsed = parser.parse(pa.array([framed(1, b"\x0a\x04\x08\x07\x10\x01\x12\x02\x08\x09")], pa.binary()))
+
+    at = datetime(1970, 1, 1, 0, 0, 9, tzinfo=UTC)
+    assert parsed.rows.to_pylist() == [{"cents": 7, "currency": "EUR", "at": at}]
 
 
 @pytest.mark.parametrize(
