@@ -152,7 +152,7 @@ def _stopped(rig: Rig, chance: Random, marker: Marker) -> Iterator[None]:
 
 @contextmanager
 def _stopped_late(rig: Rig, chance: Random, marker: Marker) -> Iterator[None]:
-    """Ask a job to stop that waits for its database; kill it after five seconds."""
+    """Ask a job to stop that waits for its database, and kill it a moment later, before it has stopped."""
     _wait_a_moment(rig, chance)
     assert rig.database.pid is not None
     with rig.unattended():
@@ -161,7 +161,7 @@ def _stopped_late(rig: Rig, chance: Random, marker: Marker) -> Iterator[None]:
             before = rig.batches()
             rig.wait(lambda: False, 2)
             os.kill(rig.job.pid, signal.SIGTERM)
-            rig.wait(lambda: not rig.job.running, 5)
+            rig.wait(lambda: not rig.job.running, chance.uniform(0, 1))
             marker.seen |= {"stopped in time": not rig.job.running, "batches": rig.batches() - before}
             marker.landed = rig.job.running
             rig.job.kill()
@@ -241,7 +241,7 @@ FAULTS = {
     ),
     "stopped late": Fault(
         "F4",
-        "SIGTERM while the database hangs, and SIGKILL five seconds later",
+        "SIGTERM while the database hangs, and SIGKILL up to a second later",
         _stopped_late,
         Job.ENDS,
         parts=_DRIVER | {"database"},

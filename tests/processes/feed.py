@@ -77,6 +77,7 @@ class Feed(threading.Thread):
             request_timeout_ms=5_000,
             reconnect_backoff_max_ms=1_000,
             allow_auto_create_topics=False,
+            metadata_max_age_ms=1_000,
             metrics_enabled=False,
         )
         self._lock = threading.Lock()  # one chunk is sent as a whole
@@ -90,13 +91,26 @@ class Feed(threading.Thread):
     def run(self) -> None:
         held: list[Message] = []
         for number, chunk in enumerate(when_due(messages(self._options), self._clock, self._sleep)):
-            if self._ended.is_set():
-                return
-            with self._lock:
+            with self._flowing():
+                if self._ended.is_set():
+                    return
                 held += chunk
                 if not self._kinds or len(held) >= _NOISY_CHUNK:
                     self.send(self._noisy(held, number) if self._kinds else held)
                     held = []
+
+    @contextmanager
+    def _flowing(self) -> Iterator[None]:
+        """Hold the lock at a moment at which records flow.
+
+        A chunk that had waited for the lock was once sent behind a pause, and the oracle met a job at work.
+        """
+        while True:
+            self._flows.wait()
+            with self._lock:
+                if self._flows.is_set():
+                    yield
+                    return
 
     def send(self, records: Iterable[Message]) -> None:
         """Queue records, in order."""
@@ -139,10 +153,10 @@ class Feed(threading.Thread):
 
     def pause(self) -> None:
         """Hold records back, and wait until all that were sent are acknowledged."""
-        if self._flows.is_set():
-            self._elapsed = self._clock()
-            self._flows.clear()
         with self._lock:
+            if self._flows.is_set():
+                self._elapsed = self._clock()
+                self._flows.clear()
             self._producer.flush(timeout=60)
         assert not self._failures, f"the broker lost a record: {self._failures[0]}"
 
@@ -159,6 +173,10 @@ class Feed(threading.Thread):
         self._ended.set()
         self._flows.set()
         self._producer.close(timeout=1)
+
+    def partitions(self, topic: str) -> set[int]:
+        """Return the partitions of a topic that can be sent to."""
+        return set(self._producer.partitions_for(topic))
 
     def ends(self) -> dict[Place, int]:
         """Return the first offset behind the acknowledged records of each partition."""

@@ -67,6 +67,11 @@ class Link:
             self._harm = None
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # The end of the link cancels this, of which Python's server would print a traceback.
+        with suppress(asyncio.CancelledError):
+            await self._pass_on(reader, writer)
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             upstream, to_server = await asyncio.open_connection(LOOPBACK, self._target)
         except OSError:

@@ -184,6 +184,7 @@ def _partition_added(rig: Rig, _chance: Random, marker: Marker) -> Iterator[None
         admin.create_partitions({BIDS: count + 1})
     finally:
         admin.close()
+    assert rig.wait(lambda: count in rig.feed.partitions(BIDS), 30), "the feed does not see the partition"
     ends = len(rig.ends)
     rig.feed.send_to(BIDS, count, b"not JSON")
     assert rig.wait(lambda: len(rig.ends) > ends, _NOTICED_SECONDS), "the job does not notice the partition"
@@ -311,6 +312,8 @@ FAULTS = {
         "a topic gets a partition with a record",
         _partition_added,
         Job.ENDS,
+        # Keys of the auction may be final before the partition is there, which `verify` does not know.
+        pipelines=("running_groups",),
         parts=_BROKER | {"driver"},
         weight=0,
     ),

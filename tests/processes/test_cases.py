@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,6 +46,37 @@ def test_a_case(rig: Rig, name: str) -> None:
     outcome = run_case(rig, FAULTS[name], f"test {name}")
 
     assert outcome.is_right, outcome
+
+
+class _LateLock:
+    """A lock that a thread gets only once a pause has ended."""
+
+    def __init__(self, lock: threading.Lock, late: threading.Thread) -> None:
+        self.reached, self.paused = threading.Event(), threading.Event()
+        self._lock, self._late = lock, late
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is self._late:
+            self.reached.set()
+            self.paused.wait(30)
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_nothing_is_sent_in_a_pause(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk that is due, and waits for the lock meanwhile, is held back."""
+    lock = _LateLock(rig.feed._lock, rig.feed)
+    monkeypatch.setattr(rig.feed, "_lock", lock)
+    rig.feed.resume()
+    assert lock.reached.wait(30)
+    rig.feed.pause()
+    sent = rig.feed.sent
+    lock.paused.set()
+    time.sleep(0.5)
+
+    assert rig.feed.sent == sent
 
 
 @contextmanager
