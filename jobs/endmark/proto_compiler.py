@@ -11,11 +11,12 @@ import subprocess
 import sys
 import tempfile
 from functools import lru_cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 _SECONDS = 60.0  # for one compilation
 _MOST_BYTES = 1024 * 1024  # of a schema
-_NAME = "schema.proto"
+_NAME = "endmark_registered.proto"  # an import named schema.proto was overwritten once
+_IMPORTED = re.compile(r"[\w.-]{1,100}(/[\w.-]{1,100}){0,20}", re.ASCII)
 _IDLE = re.compile("warning:|^WARNING:|^[IWEF][0-9]{4} ")  # lines that are no errors of a schema
 
 
@@ -35,16 +36,19 @@ def compile_schema(text: str, imports: tuple[tuple[str, str], ...] = ()) -> byte
     Raises:
         ProtoSchemaError: the text is no schema.
     """
-    if len(text) > _MOST_BYTES:
+    if sum(map(len, (text, *(each for _, each in imports)))) > _MOST_BYTES:
         raise ProtoSchemaError(f"it has more than {_MOST_BYTES:,} letters")
     with tempfile.TemporaryDirectory(prefix="endmark-proto-") as directory:
         root, found = Path(directory, "schemas"), Path(directory, "found")
         for name, each in [*imports, (_NAME, text)]:
-            if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+            if not _IMPORTED.fullmatch(name) or {".", ".."} & set(name.split("/")):
                 raise ProtoSchemaError(f"it imports {name[:80]!r}, which is no name of a file below a folder")
             file = root / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(each, encoding="utf-8", errors="replace")
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(each, encoding="utf-8", errors="replace")
+            except (FileExistsError, IsADirectoryError, NotADirectoryError):
+                raise ProtoSchemaError(f"it imports {name!r}, which is a file and a folder") from None
         command = [sys.executable, "-m", "grpc_tools.protoc", "-I.", "--include_imports"]
         try:
             done = subprocess.run(

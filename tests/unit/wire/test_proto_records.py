@@ -349,3 +349,18 @@ def test_a_message_of_another_file() -> None:
 def test_texts_that_are_no_schema(text: str, error: str) -> None:
     with pytest.raises(ProtoSchemaError, match=re.escape(error)):
         compile_schema(text)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["../a.proto"], ["/a.proto"], [""], ["a\0"], ["x" * 300], ["a", "a/b"], ["a/b", "a"], ["\ud800"]],
+)
+def test_names_of_imports_that_are_none(names: list[str]) -> None:
+    """They come from a registry, and must not end a job."""
+    with pytest.raises(ProtoSchemaError, match="it imports"):
+        compile_schema('syntax = "proto3";', tuple((name, 'syntax = "proto3";') for name in names))
+
+
+def test_an_import_may_have_any_usual_name() -> None:
+    text = 'syntax = "proto3"; import "schema.proto"; message A { B b = 1; }'
+    assert compile_schema(text, (("schema.proto", 'syntax = "proto3"; message B {}'),))
