@@ -19,7 +19,10 @@ import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from cluster.packaged_job import SECONDS, arguments, moves_on, records_read
+from cluster.pages import linked_pages, sidecar_pages
 from cluster.standalone import PackagedCluster
 from endmark.client import Delivery
 from endmark.embedded.mariadb import MariaDb
@@ -34,6 +37,7 @@ from endmark_feed.workload import messages
 from support.avro_messages import AvroMessages
 from support.broker_cluster import BrokerCluster
 from support.faults import Faults, step
+from support.ops_sidecar import Sidecar
 from support.registry_server import RegistryServer
 from support.relation_outages import resume, stall
 from support.s3_server import S3Server
@@ -61,6 +65,9 @@ class Surroundings:
         self.registry = stack.enter_context(RegistryServer(directory / "registry"))
         self.store = stack.enter_context(S3Server(directory / "s3"))
         database = stack.enter_context(MariaDb(directory / "mariadb"))
+        password = sa.make_url(database.url).password
+        assert password, "the relation has no password"
+        self._relation_password = password
         self.brokers.make_topics({ITEMS: feed.partitions.items, BIDS: feed.partitions.bids, _CONTROL: 1})
         for part, password in self.passwords.items():
             self.brokers.add_user(part, password, rights_of(part, (ITEMS, BIDS), (_CONTROL,), ()))
@@ -86,7 +93,7 @@ class Surroundings:
     @property
     def secrets(self) -> list[str]:
         """The passwords that nobody may find."""
-        return [*self.passwords.values(), self.store.secret]
+        return [*self.passwords.values(), self.store.secret, self._relation_password]
 
     def _pipeline(self, file: Path, certificates: Certificates) -> Path:
         """Write the shipped pipeline with a login, a registry and streams of Avro."""
@@ -123,6 +130,7 @@ def test_every_part_killed(cluster: PackagedCluster, around: Surroundings, fault
     with step("first batches"):
         wait_for(lambda: warehouse.batches() > 1, job, SECONDS)
     require_none_shown(around.secrets)
+    require_no_page(cluster, warehouse, around.secrets)
 
     survive_brokers(around, job, faults)
     seen = "Spark repeats its tasks on the other executor, which reads their state from the store."
@@ -193,6 +201,22 @@ def require_none_shown(passwords: list[str]) -> None:
         with suppress(OSError):  # it has ended meanwhile
             command = (process / "cmdline").read_bytes()
             assert not any(password.encode() in command for password in passwords), command
+
+
+def require_no_page(cluster: PackagedCluster, warehouse: Warehouse, passwords: list[str]) -> None:
+    """No page of Spark's or of the sidecar has a password."""
+    sidecar = Sidecar(warehouse.ops_url, reach={"warehouse": str(warehouse.tables)})
+    sidecar.start()
+    try:
+        pages = linked_pages(f"{cluster.page}/") | sidecar_pages(sidecar.url, warehouse.name)
+    finally:
+        sidecar.stop()
+    read = "\n".join(sorted(pages))
+    for part in ("/app/?appId=", "/logPage/?", "/status", "/dead-letters", "/metrics"):
+        assert part in read, f"no page of {part} was read, but these were:\n{read}"
+    for address, text in pages.items():
+        assert not any(password in text for password in passwords), address
+    print(f"{len(pages)} pages have no password", flush=True)
 
 
 def require_no_secrets(directory: Path, passwords: list[str]) -> None:
