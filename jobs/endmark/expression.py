@@ -15,7 +15,7 @@ import json
 import re
 import threading
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -120,6 +120,8 @@ class Expression:
 
     def values(self, rows: pa.RecordBatch) -> Values:
         """Evaluate the expression on each row of a batch, which must have the expression's columns."""
+        if not rows.num_rows:
+            return Values(_no_values(self.text, rows.schema), np.zeros(0, np.int64))
         try:
             (values,) = _evaluated([f"({self.text}\n)"], [rows])
         except duckdb.Error:
@@ -182,9 +184,17 @@ def renamed(text: str, name_of: Callable[[str], str], field: str) -> str:
     return written.decode().removeprefix(_SELECT).removesuffix("\n")
 
 
+@lru_cache(maxsize=256)
+def _no_values(text: str, schema: pa.Schema) -> pa.Array:
+    """Return the values of an expression for no rows: in a small batch, half of all streams have none."""
+    (values,) = _evaluated([f"({text}\n)"], [pa.RecordBatch.from_pylist([], schema)])
+    return values
+
+
 def _evaluated(expressions: list[str], pieces: list[pa.RecordBatch]) -> list[pa.Array]:
     """Return the values of SQL expressions for the rows of all pieces, in order."""
-    relation = _connection().from_arrow(pa.Table.from_batches(pieces))
+    # DuckDB takes 0.6 ms less for a small batch if it gets a stream: it scans a table as a dataset.
+    relation = _connection().from_arrow(pa.Table.from_batches(pieces).__arrow_c_stream__())
     found = relation.select(*map(duckdb.SQLExpression, expressions)).to_arrow_table()
     return [
         pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
