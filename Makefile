@@ -41,7 +41,7 @@ test: $(READY) test-system lint types ## Set up, then run units, oracle, and the
 
 .PHONY: test-all
 test-all: $(READY) test-system ## Run the other tests of the whole stack, and those of faults; PART=0, 1 or 2: a third of these
-	$(BIN)/pytest $(BESIDE) $(ARGS) $(FIRST:%=--ignore=%) $(QUICK:%=--ignore=%) $(FAULTS) tests/damage tests/processes tests/stack tests/browser
+	$(BIN)/pytest $(BESIDE) $(ARGS) $(FIRST:%=--ignore=%) $(QUICK:%=--ignore=%) $(FAULTS) tests/damage tests/processes tests/upgrade tests/stack tests/browser
 
 .PHONY: oracle
 oracle: $(READY) test-system ## Run every operator on CASES random histories (2000), then with faults that the oracle must notice
@@ -67,6 +67,10 @@ faults-files: $(READY) test-system ## Damage checkpoints, tables and state of re
 faults-processes: $(READY) test-system ## Kill, stop, starve and confuse the processes around real jobs: ARGS='--fault "killed" --seed 7', --walk 100, --soak 2
 	@mkdir -p var
 	PYTHONPATH=tests $(BIN)/python -m processes --result var/broken_processes.json $(ARGS)
+
+.PHONY: keep-version
+keep-version: $(READY) test-system ## Keep jobs of this version in tests/upgrade/versions; later versions must go on with them
+	PYTHONPATH=tests $(BIN)/python -m upgrade
 
 .PHONY: test-spark
 test-spark: CASES = 20

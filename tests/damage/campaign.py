@@ -26,6 +26,7 @@ from endmark_feed.workload import messages
 
 NAMES = tuple(sorted(file.stem for file in PIPELINES.glob("*.yaml")))
 SELLERS = 300
+OFFERS = "offers"  # the topic with a copy of all bids
 _MARK = "!"  # at the end of altered names, of which no other one has it
 
 
@@ -137,7 +138,7 @@ def benches(directory: Path, seeds: range) -> Iterator[Iterator[tuple[int, Bench
 
         def each() -> Iterator[tuple[int, Bench]]:
             for seed in seeds:
-                topics = {ITEMS: f"items-{seed}", BIDS: f"bids-{seed}"}
+                topics = {name: f"{name}-{seed}" for name in (ITEMS, BIDS, OFFERS)}
                 world = World(broker.bootstrap, {"ENDMARK_RELATION_URL": database.url}, topics, jars)
                 yield seed, _prepared(Bench(world, directory / f"seed-{seed}", engine), seed)
 
@@ -155,10 +156,14 @@ def _prepared(bench: Bench, seed: int) -> Bench:
         bad_rate=0.01,
         partitions=Partitions(items=1, bids=2),
     )
-    every = [message._replace(topic=bench.world.topics[message.topic]) for message in messages(feed)]
+    every = [
+        message._replace(topic=bench.world.topics[topic])
+        for message in messages(feed)
+        for topic in ([ITEMS] if message.topic == ITEMS else [BIDS, OFFERS])
+    ]
+    partitions = {ITEMS: feed.partitions.items, BIDS: feed.partitions.bids, OFFERS: feed.partitions.bids}
     create_topics(
-        bench.world.bootstrap,
-        {bench.world.topics[ITEMS]: feed.partitions.items, bench.world.topics[BIDS]: feed.partitions.bids},
+        bench.world.bootstrap, {bench.world.topics[name]: number for name, number in partitions.items()}
     )
     half = len(every) // 2
     _publish(bench.world.bootstrap, every[:half])

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from damage.home import Home
+from endmark.driver.checkpoint import FORMAT
 
 Damage = Callable[[Home], None]
 
@@ -129,6 +130,11 @@ def _lose_state(home: Home) -> None:
         _remove(file)
 
 
+def _write_later_format(home: Home) -> None:
+    file = home.checkpoint / "endmark" / "format.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"format": FORMAT + 1, "endmark": "9.9"}))
+
+
 def _lose_checkpoint(home: Home) -> None:
     shutil.rmtree(home.checkpoint)
 
@@ -204,6 +210,16 @@ KINDS = {
         "the file with the id of the checkpoint is missing",
         lambda home: (home.checkpoint / "endmark" / "app_id").unlink(),
         "another checkpoint",
+    ),
+    "other format": Kind(
+        "the checkpoint has the format of a later version",
+        _write_later_format,
+        r"format\.json: endmark \S+ reads checkpoints of format 1, but it has format 2 of endmark 9\.9",
+    ),
+    "format lost": Kind(
+        "the file with the format of the checkpoint is missing",
+        lambda home: (home.checkpoint / "endmark" / "format.json").unlink(),
+        r"endmark/format\.json: .* the file is missing",
     ),
     "checkpoint lost": Kind(
         "the tables are there without their checkpoint", _lose_checkpoint, "another checkpoint"

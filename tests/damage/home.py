@@ -36,16 +36,18 @@ class World:
         environment: fills the variables of pipeline files.
         topics: the topic of each stream.
         jars: the jars of a Spark session.
+        pipelines: the directory of the pipeline files.
     """
 
     bootstrap: str
     environment: Mapping[str, str]
     topics: Mapping[str, str]
     jars: Sequence[Path]
+    pipelines: Path = PIPELINES
 
     def pipeline(self, name: str, settings: Sequence[str] = ()) -> Pipeline:
         """Return one of the pipelines on the records of this world."""
-        file = PIPELINES / f"{name}.yaml"
+        file = self.pipelines / f"{name}.yaml"
         used = [topic for topic in self.topics if f"topic: {topic}" in file.read_text()]
         of_topics = [f"streams.{topic}.topic={self.topics[topic]}" for topic in used]
         return load(file, dict(self.environment), [*of_topics, *settings])

@@ -7,6 +7,7 @@ import json
 import uuid
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
     from endmark.pipeline import Pipeline
     from endmark.storage import Location
 
+# The format of a checkpoint and of the tables that it writes: settings, offsets, state and rows. A version of
+# endmark has a higher number than the one before if it cannot read the files of that one.
+FORMAT = 1
+
 # Files of a checkpoint. Its directory `spark` is Spark's.
+_FORMAT = "endmark/format.json"
 _APP_ID = "endmark/app_id"
 _TABLES = "endmark/tables.json"
 _SETTINGS = "endmark/settings.json"
@@ -42,6 +48,7 @@ def claimed(checkpoint: Location) -> Iterator[str]:
 
     Raises:
         MissingPartError: another process holds the checkpoint, or the object store is away.
+        ConfigError: the checkpoint has the format of another version.
     """
     if not isinstance(checkpoint, Path):
         yield _app_id(checkpoint)
@@ -63,13 +70,46 @@ def _app_id(checkpoint: Location) -> str:
     if (found := app_id_of(checkpoint)) is not None:
         return found
     made = f"endmark-{uuid.uuid4()}"
+    written = {"format": FORMAT, "endmark": version("endmark")}
+    write_text(checkpoint, _FORMAT, json.dumps(written))
     write_text(checkpoint, _APP_ID, made)
     return made
 
 
 def app_id_of(checkpoint: Location) -> str | None:
-    """Return the app id of a checkpoint that may be in use; `None` if no job has claimed it."""
-    return text_if_any(checkpoint, _APP_ID)
+    """Return the app id of a checkpoint that may be in use; `None` if no job has claimed it.
+
+    Raises:
+        ConfigError: the checkpoint has the format of another version.
+    """
+    app_id = text_if_any(checkpoint, _APP_ID)
+    _require_format(checkpoint, is_claimed=app_id is not None)
+    return app_id
+
+
+def _require_format(checkpoint: Location, *, is_claimed: bool) -> None:
+    """Refuse a checkpoint that this version cannot read.
+
+    Args:
+        checkpoint: the directory of the checkpoint.
+        is_claimed: whether a job has made the checkpoint, which writes the format first.
+    """
+    match _stored(checkpoint, _FORMAT):
+        case None if not is_claimed:
+            return
+        case {"format": int() as found} if found == FORMAT:
+            return
+        case {"format": int() as found, "endmark": str() as other}:
+            which = f"it has format {found} of endmark {other}"
+        case None:
+            which = "the file is missing"
+        case _:
+            which = "the file has other fields"
+    raise ConfigError(
+        f"{checkpoint / _FORMAT}: endmark {version('endmark')} reads checkpoints of format {FORMAT}, "
+        f"but {which}; install the version that has made the checkpoint, restore the file from a copy, "
+        "or start with a new checkpoint and an empty warehouse"
+    )
 
 
 @dataclass(frozen=True)

@@ -155,10 +155,11 @@ class Migration:
                 (directory / self.aside).mkdir(parents=True, exist_ok=True)
         for table in self.tables:
             move(self.warehouse, table.name, f"{self.aside}/{table.name}")
-        # The app id goes last: without it a job would begin new tables at Spark's old offsets.
+        # The app id goes behind all others: without it a job would begin new tables at Spark's old offsets.
+        # The format goes behind the app id, which would be refused without it.
         for name in ("spark", "endmark"):
             if _is_there(self.checkpoint / name):
-                move(self.checkpoint, name, f"{self.aside}/{name}", last=("app_id",))
+                move(self.checkpoint, name, f"{self.aside}/{name}", last=("app_id", "format.json"))
 
 
 def _indented(lines: Sequence[object]) -> list[str]:

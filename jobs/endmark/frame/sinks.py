@@ -9,6 +9,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812
 
 from endmark.driver.checkpoint import claimed
+from endmark.driver.moved_checkpoint import follow_move
 from endmark.engine import frame_rejects
 from endmark.frame.projection import column
 from endmark.frame.texts import rewritten
@@ -46,6 +47,7 @@ def start(
             `trigger_seconds` has no effect then.
     """
     with claimed(checkpoint) as app_id:  # two processes that start the query together get the same id
+        follow_move(checkpoint.resolve() / "spark")
         writer = frame.writeStream.foreachBatch(sink(app_id))
         writer = writer.option("checkpointLocation", str(checkpoint.resolve() / "spark"))
         if available_now:

@@ -18,6 +18,7 @@ from endmark.control.sign_of_life import SignsOfLife
 from endmark.control.tuning import Tuning
 from endmark.control.unread_turns import UnreadTurns
 from endmark.driver import checkpoint
+from endmark.driver.moved_checkpoint import follow_move
 from endmark.driver.pace import Pace
 from endmark.driver.planned_batches import require_whole
 from endmark.driver.quarantine import Quarantine
@@ -84,6 +85,7 @@ def run_job(
         tables = targets(pipeline, options.warehouse.resolve())
         by_name = {table.path.name: table for table in tables}
         require_whole(options.checkpoint.resolve() / "spark")
+        follow_move(options.checkpoint.resolve() / "spark")
         batch = checkpoint.next_batch(options.checkpoint)
         added = {
             f"{pipeline.flow.taker_of(stream)}_{column}"

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from datetime import timedelta
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from endmark.driver.checkpoint import (
+    FORMAT,
+    app_id_of,
     claimed,
     first_offsets,
     known_tables,
@@ -215,3 +220,49 @@ def test_members_of_a_union_are_pinned(tmp_path: Path, members: list[str], said:
         with pytest.raises(ConfigError) as caught:
             pin(tmp_path, settings(Pipeline.model_validate(changed), 2), tmp_path)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "which"),
+    [
+        ('{"format": 2, "endmark": "9.9"}', "it has format 2 of endmark 9.9"),
+        ('{"format": 0, "endmark": "0.0.1"}', "it has format 0 of endmark 0.0.1"),
+        ('{"format": "1"}', "the file has other fields"),
+        ("[1]", "the file has other fields"),
+        (None, "the file is missing"),
+    ],
+)
+def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path, text: str | None, which: str) -> None:
+    """An earlier version must not go on with what it does not understand."""
+    with claimed(tmp_path):
+        pass
+    file = tmp_path / "endmark" / "format.json"
+    file.unlink()
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ConfigError, match=re.escape(which)):
+        claimed(tmp_path).__enter__()
+    with pytest.raises(ConfigError, match=re.escape(which)):
+        app_id_of(tmp_path)
+
+
+def test_a_checkpoint_keeps_its_format(tmp_path: Path) -> None:
+    with claimed(tmp_path):
+        kept = json.loads((tmp_path / "endmark" / "format.json").read_text())
+    with claimed(tmp_path):
+        pass
+
+    assert kept == {"format": FORMAT, "endmark": version("endmark")}
+    (tmp_path / "endmark" / "app_id").unlink()
+    (tmp_path / "endmark" / "format.json").write_text('{"format": 2, "endmark": "9.9"}')
+    with pytest.raises(ConfigError, match="format 2"):
+        claimed(tmp_path).__enter__()
+
+
+def test_a_crash_before_the_app_id_leaves_a_checkpoint_that_can_be_used(tmp_path: Path) -> None:
+    with claimed(tmp_path):
+        pass
+    (tmp_path / "endmark" / "app_id").unlink()
+
+    with claimed(tmp_path) as app_id:
+        assert app_id == app_id_of(tmp_path)
