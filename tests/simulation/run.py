@@ -102,7 +102,11 @@ class Schedule:
         chance = random.Random(f"schedule {seed}")
         kinds = tuple(kind for kind in KINDS if chance.random() < chance.choice([0.15, 0.4]))
         return cls(
-            seed, kinds, chance.choice([20, 40, 500]), chance.choice([1, 1, 2, 3]), chance.choice([1, 4, 500])
+            seed,
+            kinds,
+            chance.choice([20, 40, 500]),
+            chance.choice([1, 1, 2, 3]),
+            chance.choice([1, 4, 4, 500, 500, 500]),
         )
 
 
