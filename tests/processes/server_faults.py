@@ -145,25 +145,35 @@ def _end_connections(by: pymysql.Connection[pymysql.cursors.Cursor]) -> int:
 
 @contextmanager
 def _relation_altered(rig: Rig, _chance: Random, marker: Marker) -> Iterator[None]:
-    """Add and remove rows that no record asks for, and an index, while the job reads."""
+    """Add and remove rows that no record asks for, while the job reads."""
+    more = "REPLACE INTO sellers SELECT seller_id + :more, name, country, rating FROM sellers"
+    fewer = "DELETE FROM sellers WHERE seller_id >= :more"
+    with _in_turns(rig, marker, [more, fewer]):
+        yield
+
+
+@contextmanager
+def _relation_rebuilt(rig: Rig, _chance: Random, marker: Marker) -> Iterator[None]:
+    """Add and remove a column, each time by a new copy of the table, while the job reads."""
+    add, drop = "ADD COLUMN note VARCHAR(9) NOT NULL DEFAULT 'none' FIRST", "DROP COLUMN note"
+    with _in_turns(rig, marker, [f"ALTER TABLE sellers {change}, ALGORITHM=COPY" for change in (add, drop)]):
+        yield
+
+
+@contextmanager
+def _in_turns(rig: Rig, marker: Marker, statements: list[str]) -> Iterator[None]:
+    """Run statements on the relation round by round, each in a transaction of its own."""
     stopped, rounds = threading.Event(), [0]
 
-    def alter() -> None:
+    def run() -> None:
         while not stopped.wait(0.2):
-            with rig.engine.begin() as connection:
-                connection.execute(
-                    sa.text(
-                        "REPLACE INTO sellers SELECT seller_id + :more, name, country, rating FROM sellers"
-                    ),
-                    {"more": _MORE_ROWS},
-                )
-            with rig.engine.begin() as connection:
-                connection.execute(
-                    sa.text("DELETE FROM sellers WHERE seller_id >= :more"), {"more": _MORE_ROWS}
-                )
+            for statement in statements:
+                with rig.engine.begin() as connection:
+                    more = {"more": _MORE_ROWS} if ":more" in statement else {}
+                    connection.execute(sa.text(statement), more)
             rounds[0] += 1
 
-    altering = threading.Thread(target=alter)
+    altering = threading.Thread(target=run)
     altering.start()
     before = rig.batches()
     try:
@@ -363,6 +373,13 @@ FAULTS = {
         "F7",
         "rows of the relation that no record asks for come and go",
         _relation_altered,
+        seconds=(5, 10),
+        parts=_DATABASE,
+    ),
+    "relation rebuilt": Fault(
+        "F7",
+        "a column of the relation comes and goes, each time with a new copy of the table",
+        _relation_rebuilt,
         seconds=(5, 10),
         parts=_DATABASE,
     ),
