@@ -151,6 +151,13 @@ bench: $(READY) ## Measure the stream join beside Spark's and Flink's (each benc
 	mv var/stream_join.json benchmarks/results/
 	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
+.PHONY: bench-small-batches
+bench-small-batches: $(READY) ## Measure the stream join with batches of 1,000 rows, beside Spark's
+	@mkdir -p var
+	$(BIN)/python -m endmark_benchmarks stream-join --json --rows 500 --contender spark-heap --contender spark-rocksdb $(ARGS) > var/stream_join_small.json
+	mv var/stream_join_small.json benchmarks/results/
+	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
+
 .PHONY: bench-nexmark
 bench-nexmark: $(READY) ## Measure Nexmark's queries on frames beside Spark's own operators
 	@mkdir -p var

@@ -174,9 +174,14 @@ class PackagedCluster(Cluster):
         os.environ.pop("PYTHONPATH", None)
 
     def submit(self, *arguments: str, executors: int = 2) -> ManagedProcess:
-        """Start the packaged program with these arguments as a driver, where its environment is unpacked;
-        executors, at most so many, unpack the archive."""
+        """Start the packaged program with these arguments as a driver, where its environment is unpacked.
+
+        Executors, at most so many, unpack the archive. The driver's temporary files are below the cluster's
+        directory, too.
+        """
         self._jobs += 1
+        temporary = self._directory / f"driver-{self._jobs}"
+        temporary.mkdir()
         jars = ",".join(str(jar) for jar in sorted((self._package / "jars").iterdir()))
         conf = {
             "spark.pyspark.python": "./environment/bin/python",
@@ -188,8 +193,11 @@ class PackagedCluster(Cluster):
         command = [
             "env",
             f"--chdir={self._directory}",
+            f"TMPDIR={temporary}",
+            f"SPARK_LOCAL_DIRS={temporary}",
             str(_spark_home() / "bin" / "spark-submit"),
             f"--master={self.url}",
+            f"--driver-java-options=-Djava.io.tmpdir={temporary}",
             f"--jars={jars}",
             f"--archives={self._package / 'environment.tar.gz'}#environment",
             *(f"--conf={key}={value}" for key, value in conf.items()),

@@ -25,6 +25,8 @@ _STREAM = {
     "pathway": 3.0,
     "duckdb": 0.15,
 }
+_SMALL_BATCHES = {"spark-rocksdb": 2.0, "spark-heap": 2.0}
+_LEAST_ROWS = 10_000  # of a stream in a batch that is not small
 _LOOKUP = {
     "flink-lookup": {"uniform": 6.0, "zipf": 6.0},
     "flink-lookup-cached": {"uniform": 6.0, "zipf": 4.0},
@@ -99,11 +101,14 @@ def _line(targets: list[Target]) -> list[str]:
 
 
 def _stream(report: Report) -> Iterator[Target]:
+    rows = report["options"]["rows_per_file"]
+    is_small = rows < _LEAST_ROWS
     for cell in report["cells"]:
-        for contender, bar in _STREAM.items():
+        for contender, bar in (_SMALL_BATCHES if is_small else _STREAM).items():
             if contender in cell["contenders"]:
-                what = f"stream join over {PLAIN[contender]}"
-                yield Target(what, bar, cell["contenders"][contender]["ratio"], "times", "bench")
+                what = f"stream join over {PLAIN[contender]}" + (f", {cell['title']}" if is_small else "")
+                command = "bench-small-batches" if is_small else "bench"
+                yield Target(what, bar, cell["contenders"][contender]["ratio"], "times", command)
 
 
 def _lookup(report: Report) -> Iterator[Target]:

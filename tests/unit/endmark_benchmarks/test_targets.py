@@ -19,10 +19,16 @@ def said(bench: str, report: dict[str, Any]) -> list[list[str]]:
 
 def test_more_is_met_where_the_bar_is_the_least() -> None:
     cells = [cell("batches", {"endmark": 1, "spark-rocksdb": 15.0, "spark-heap": 7.99})]
-    assert said("stream-join", {"cells": cells}) == [
+    assert said("stream-join", {"options": {"rows_per_file": 100_000}, "cells": cells}) == [
         ["at least 15 times", "15.00 times", "yes"],
         ["at least 8 times", "7.99 times", "**no**"],
     ]
+
+
+def test_small_batches_have_bars_of_their_own() -> None:
+    cells = [cell("batches of 1,000 rows", {"endmark": 1, "spark-rocksdb": 2.0, "flink-heap": 9.0})]
+    report = {"options": {"rows_per_file": 500}, "cells": cells}
+    assert said("stream-join", report) == [["at least 2 times", "2.00 times", "yes"]]
 
 
 def test_less_is_met_where_the_bar_is_the_most() -> None:
