@@ -40,11 +40,11 @@ def _follow(directory: Location, name: str, schemas: Location) -> None:
         name: the name of the file.
         schemas: the directory of the files that describe the operator's state.
     """
-    version, _, text = read_text(directory, name).partition("\n")
     try:
+        version, _, text = read_text(directory, name).partition("\n")
         found: dict[str, Any] = json.loads(text)
     except ValueError:
-        return  # Spark refuses a torn file
+        return  # Spark refuses a file that is torn or no UTF-8
     before = json.dumps(found)
     for store in found["stateStoreInfo"]:
         store["stateSchemaFilePaths"] = [_moved(path, schemas) for path in store["stateSchemaFilePaths"]]

@@ -62,12 +62,13 @@ def test_a_checkpoint_in_its_place_stays_as_it_is(spark: Path) -> None:
     assert metadata(spark, 0).with_name(".0.crc").exists()
 
 
-def test_a_torn_file_is_left_to_spark(spark: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [b"", b"\xff"])
+def test_a_broken_file_is_left_to_spark(spark: Path, tmp_path: Path, end: bytes) -> None:
     file = metadata(spark.rename(tmp_path / "moved"), 0)
-    file.write_bytes(torn := file.read_bytes()[:50])
+    file.write_bytes(broken := file.read_bytes()[:50] + end)
     follow_move(tmp_path / "moved")
 
-    assert file.read_bytes() == torn
+    assert file.read_bytes() == broken
 
 
 def test_a_new_checkpoint_has_nothing_to_follow(tmp_path: Path) -> None:
