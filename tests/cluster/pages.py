@@ -6,6 +6,7 @@ import json
 import re
 import urllib.error
 import urllib.request
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urldefrag, urljoin, urlsplit
 
@@ -50,10 +51,16 @@ def sidecar_pages(start: str, pipeline: str) -> dict[str, str]:
 
 
 def read(address: str) -> str:
-    """Return what a server answers, errors too."""
+    """Return what a server answers.
+
+    Raises:
+        HTTPError: it answers with an error. Only `/readyz` may: it answers 503 while a job starts.
+    """
     try:
         with urllib.request.urlopen(address, timeout=_SECONDS) as answer:  # noqa: S310  # on loopback
             content: bytes = answer.read()
     except urllib.error.HTTPError as error:
+        if error.code != HTTPStatus.SERVICE_UNAVAILABLE or not urlsplit(address).path.startswith("/readyz"):
+            raise
         content = error.read()
     return content.decode(errors="replace")

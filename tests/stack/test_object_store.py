@@ -360,6 +360,30 @@ def test_a_checkpoint(warehouse: StoreUrl) -> None:
     assert app_id_of(checkpoint) is None
 
 
+@pytest.mark.parametrize("moved", range(5))
+def test_a_checkpoint_is_put_aside_in_two_goes(
+    server: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, moved: int
+) -> None:
+    """The first is cut off after some of its five files. What is left has an app id and a format, or no app
+    id."""
+    with Door(server, tmp_path, Harm(REFUSE, "DELETE .*|POST /tables\\?delete.*", 1, after=moved)) as door:
+        reach(server, monkeypatch, door.endpoint)
+        checkpoint = StoreUrl(f"s3://tables/two-goes-{moved}")
+        with claimed(checkpoint) as app_id:
+            pin(checkpoint, settings(SPEC, 2), checkpoint)
+            know_tables(checkpoint, {"results": KnownTable("1", "s3://tables/results")})
+            write_text(checkpoint / "spark", "metadata", "{}")
+        files = entries(checkpoint, below=True).keys()
+        migration = Migration(checkpoint, checkpoint, "before", 0, (), (), (), ())
+        with pytest.raises(MissingPartError, match="lack a right"):
+            migration.put_aside()
+
+        assert app_id_of(checkpoint) == (app_id if moved < 4 else None)
+        migration.put_aside()
+        assert len(files) == 5
+        assert entries(checkpoint, below=True).keys() == {f"before/{name}" for name in files}
+
+
 def test_tables_put_aside(server: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A migration that is cut off on the way goes on where it ended."""
     with Door(server, tmp_path, Harm(REFUSE, "DELETE .*|POST /tables\\?delete.*", 1, after=2)) as door:

@@ -30,13 +30,8 @@ from endmark_feed.relation import fill_table, sellers_table
 
 VERSIONS = Path(__file__).parent / "versions"
 # The parts of an archive.
-_JOBS, _FILES, _RECORDS, _RELATION, _TOPICS = (
-    "jobs",
-    "pipelines",
-    "records.parquet",
-    "sellers.json",
-    "topics.json",
-)
+_JOBS, _FILES = "jobs", "pipelines"
+_RECORDS, _RELATION, _TOPICS = "records.parquet", "sellers.json", "topics.json"
 
 
 def keep(archive: Path) -> None:
@@ -94,7 +89,7 @@ def restored(archive: Path, directory: Path) -> Iterator[list[Home]]:
 
 
 def _publish(bootstrap: str, records: pa.Table) -> None:
-    """Publish records with their timestamps, each at its offset."""
+    """Publish records, each at its offset. `Delivery` takes neither their headers nor their timestamps."""
     rows = sorted(records.to_pylist(), key=lambda row: (row["topic"], row["partition"], row["offset"]))
     partitions = {row["topic"]: row["partition"] + 1 for row in rows}
     create_topics(bootstrap, partitions)

@@ -26,7 +26,7 @@ _STREAM = {
     "duckdb": 0.15,
 }
 _SMALL_BATCHES = {"spark-rocksdb": 2.0, "spark-heap": 2.0}
-_LEAST_ROWS = 10_000  # of a stream in a batch that is not small
+_LEAST_ROWS = 10_000  # in a file of the large measurement; the one of small batches has smaller files
 _LOOKUP = {
     "flink-lookup": {"uniform": 6.0, "zipf": 6.0},
     "flink-lookup-cached": {"uniform": 6.0, "zipf": 4.0},
@@ -101,8 +101,7 @@ def _line(targets: list[Target]) -> list[str]:
 
 
 def _stream(report: Report) -> Iterator[Target]:
-    rows = report["options"]["rows_per_file"]
-    is_small = rows < _LEAST_ROWS
+    is_small = report["options"]["rows_per_file"] < _LEAST_ROWS
     for cell in report["cells"]:
         for contender, bar in (_SMALL_BATCHES if is_small else _STREAM).items():
             if contender in cell["contenders"]:

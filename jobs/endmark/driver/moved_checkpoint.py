@@ -49,7 +49,7 @@ def _follow(directory: Location, name: str, schemas: Location) -> None:
     for store in found["stateStoreInfo"]:
         store["stateSchemaFilePaths"] = [_moved(path, schemas) for path in store["stateSchemaFilePaths"]]
     if (after := json.dumps(found)) != before:
-        # Without its checksum a file is read as it is. A crash between the two steps leaves the old file so.
+        # Hadoop reads a file without a checksum as it is. So a crash between the two steps does no harm.
         remove(directory, [f".{name}.crc"])
         write_text(directory, name, f"{version}\n{after}")
 

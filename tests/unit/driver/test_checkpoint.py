@@ -253,7 +253,11 @@ def test_a_checkpoint_keeps_its_format(tmp_path: Path) -> None:
         pass
 
     assert kept == {"format": FORMAT, "endmark": version("endmark")}
-    (tmp_path / "endmark" / "app_id").unlink()
+    assert json.loads((tmp_path / "endmark" / "format.json").read_text()) == kept
+
+
+def test_a_later_format_is_refused_without_an_app_id(tmp_path: Path) -> None:
+    (tmp_path / "endmark").mkdir()
     (tmp_path / "endmark" / "format.json").write_text('{"format": 2, "endmark": "9.9"}')
     with pytest.raises(ConfigError, match="format 2"):
         claimed(tmp_path).__enter__()
