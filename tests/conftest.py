@@ -25,6 +25,7 @@ for variable in ("SPARK_SUBMIT_OPTS", "ENDMARK_BROKER_JAVA_OPTIONS"):
 
 # Files that take long, the longest first: so they begin, and none is left to run alone at the end.
 LONG = (
+    "tidy/test_types.py",
     "stack/test_pulse.py",
     "faults/test_outages.py",
     "faults/test_stops.py",

@@ -57,7 +57,7 @@ def without_more_columns(changed: Pipeline, pipeline: Pipeline) -> Pipeline:
     return require(document)
 
 
-@cases(12, among=100)
+@cases(6, among=100)
 @given(data=st.data(), union=st.sampled_from([False, False, True]))
 def test_columns_are_added_between_two_batches(data: st.DataObject, union: bool) -> None:
     """Rows in state, rows that wait and parked ones have null there, though their records have a value."""

@@ -72,7 +72,7 @@ class Job:
                 sent = [ReadTurn(move.name, move.value, WHO)]
 
 
-@cases(35)
+@cases(18)
 @given(data=st.data())
 def test_what_stays_has_paid_and_people_win(data: st.DataObject) -> None:
     """By half or double each time; more memory has to save as much as any other move, less may cost a little;
@@ -112,7 +112,7 @@ def test_what_stays_has_paid_and_people_win(data: st.DataObject) -> None:
         trial = number, before, after
 
 
-@cases(35)
+@cases(18)
 @given(data=st.data())
 def test_a_valley_is_walked_down(data: st.DataObject) -> None:
     """Where each step towards one value pays, that value is found and held, from wherever it starts."""

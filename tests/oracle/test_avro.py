@@ -30,7 +30,7 @@ PATTERNS: list[Any] = [
 PAIR = {"item_id": ColumnType.LONG}
 
 
-@cases(150, among=2)
+@cases(75, among=2)
 @given(data=st.data(), world=worlds(), few=FEW)
 def test_rows_are_those_that_fastavro_wrote(data: st.DataObject, world: World, few: int) -> None:
     """Whatever the schema: the values of columns come back, and other fields are left out."""
@@ -44,7 +44,7 @@ def test_rows_are_those_that_fastavro_wrote(data: st.DataObject, world: World, f
 
 
 @pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: f"{leaf.type} as {leaf.column}")
-@cases(10, among=60)
+@cases(5, among=60)
 @given(data=st.data())
 def test_each_type_comes_back(leaf: Any, data: st.DataObject) -> None:
     kind = named_apart(leaf.type, [0])
@@ -95,7 +95,7 @@ def histories(draw: st.DrawFn) -> tuple[Stream, Schemas, list[bytes | None]]:
     return world.stream, Schemas({number: json.dumps(each) for number, each in texts.items()}), found
 
 
-@cases(250, among=1)
+@cases(125, among=1)
 @given(history=histories(), few=FEW)
 def test_records_meet_the_same_fate(history: tuple[Stream, Schemas, list[bytes | None]], few: int) -> None:
     """However small cuts and insertions change them, and in whatever company."""
@@ -144,7 +144,7 @@ PATHS = st.sampled_from([("A",), ("B",), ("A", "B"), ("A", "A", "B")])
 VALUES = st.sampled_from([b"\0", b"\2\2", b"\0\0\0\2a\0", b"\2a", b"\1"])
 
 
-@cases(300, among=2)
+@cases(150, among=2)
 @given(written=random_schemas(), value=VALUES, path=PATHS, ignoring=st.booleans())
 def test_schemas_are_refused_alike(written: Any, value: bytes, path: tuple[str, ...], ignoring: bool) -> None:
     """A schema of random parts never stops the parser, which agrees with `verify` on each record by it."""

@@ -160,7 +160,7 @@ def test_forgotten_ranges_are_open_however_many_keys_are_asked(tmp_path: Path) -
 KEYS = st.integers(-6, 30)
 
 
-@cases(60)
+@cases(30)
 @given(
     batches=st.lists(
         st.lists(st.tuples(KEYS, st.integers(0, 3), st.booleans()), min_size=1, max_size=30), max_size=8

@@ -90,7 +90,7 @@ def shown(tables: Tables, rows_at: dict[tuple[str, int, int], int]) -> dict[str,
     return found
 
 
-@cases(9, among=4)
+@cases(5, among=4)
 @given(data=st.data(), kind=st.sampled_from(JoinType), keys=st.sampled_from(list(KEY_KINDS.values())))
 def test_a_rule_is_punctuations_spelled_out(data: st.DataObject, kind: JoinType, keys: KeyKind) -> None:
     """In all tables, whatever else the pipeline says."""

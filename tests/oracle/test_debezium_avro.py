@@ -42,7 +42,7 @@ def change(op: str, before: Any, after: Any) -> dict[str, Any]:
     return ENVELOPE | {"op": op, "before": before, "after": after}
 
 
-@cases(100, among=2)
+@cases(50, among=2)
 @given(data=st.data(), world=worlds(), updates=st.booleans(), few=FEW)
 def test_rows_are_those_that_fastavro_wrote(
     data: st.DataObject, world: World, updates: bool, few: int
@@ -103,7 +103,7 @@ def histories(draw: st.DrawFn) -> tuple[Stream, Schemas, list[bytes | None]]:
     return stream, Schemas({number: json.dumps(each) for number, each in texts.items()}), found
 
 
-@cases(200, among=1)
+@cases(100, among=1)
 @given(history=histories(), few=FEW)
 def test_records_meet_the_same_fate(history: tuple[Stream, Schemas, list[bytes | None]], few: int) -> None:
     """However small cuts and insertions change them, in whatever company, and whatever deletions name."""

@@ -100,7 +100,7 @@ def hold(
         hold_groups(pipeline, found)
 
 
-@cases(18, among=2)
+@cases(9, among=2)
 @given(data=st.data())
 def test_two_joins_equal_their_sql(data: st.DataObject) -> None:
     """Whatever the joins, the keys, the lookups, the batches and the buckets.
@@ -110,7 +110,7 @@ def test_two_joins_equal_their_sql(data: st.DataObject) -> None:
     hold(data, pipeline, data.draw(two_stage_histories(pipeline, partitions)), partitions)
 
 
-@cases(9, among=2)
+@cases(5, among=2)
 @given(data=st.data(), kind=st.sampled_from(["inner", "left"]), flipped=st.booleans())
 def test_promises_go_through_two_joins(data: st.DataObject, kind: str, flipped: bool) -> None:
     """Tickets and what is paid leave once no bucket has an order or payment of their customer that waits."""
@@ -129,7 +129,7 @@ def test_promises_go_through_two_joins(data: st.DataObject, kind: str, flipped: 
     hold(data, pipeline, data.draw(promised_histories(partitions)), partitions)
 
 
-@cases(12)
+@cases(6)
 @given(data=st.data())
 def test_two_joins_equal_their_recomputation(data: st.DataObject) -> None:
     """Streams may have ended or not, so it also matters which rows without a partner are results by then."""

@@ -64,7 +64,7 @@ def test_listed_values_do_not_spoil_each_other(stream: str) -> None:
     assert fates(stream, values) == [fate(STREAMS[stream][0], value) for value in values]
 
 
-@cases(120, among=2)
+@cases(60, among=2)
 @given(st.lists(mutants("one key"), min_size=1, max_size=40))
 def test_mutants_meet_the_same_fate(values: list[bytes]) -> None:
     """Small cuts and insertions never make the parser and a strict reading differ."""
@@ -72,7 +72,7 @@ def test_mutants_meet_the_same_fate(values: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("stream", ["gaps", "extra members", "numbers"])
-@cases(60, among=4)
+@cases(30, among=4)
 @given(data=st.data())
 def test_mutants_of_other_streams_meet_the_same_fate(stream: str, data: st.DataObject) -> None:
     """Parser and definition agree where columns may be null, members are ignored or times are numbers."""
@@ -81,7 +81,7 @@ def test_mutants_of_other_streams_meet_the_same_fate(stream: str, data: st.DataO
     assert fates(stream, list(values)) == [fate(STREAMS[stream][0], value) for value in values]
 
 
-@cases(60, among=2)
+@cases(30, among=2)
 @given(st.lists(mutants("many keys"), min_size=1, max_size=40))
 def test_mutants_of_long_punctuations_meet_the_same_fate(values: list[bytes]) -> None:
     """Parser and definition agree where a punctuation names values of many columns."""

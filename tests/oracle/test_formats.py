@@ -208,7 +208,7 @@ def mutants(draw: st.DrawFn, kind: str) -> bytes:
 
 
 @pytest.mark.parametrize("updates", ["dead_letter", "rows"])
-@cases(50, among=4)
+@cases(25, among=4)
 @given(values=st.lists(mutants("debezium"), min_size=1, max_size=30))
 def test_envelopes_meet_the_same_fate(values: list[bytes], updates: str) -> None:
     """However small cuts and insertions change them, and in whatever company."""
@@ -219,7 +219,7 @@ def test_envelopes_meet_the_same_fate(values: list[bytes], updates: str) -> None
 
 @pytest.mark.parametrize("extra", ["dead_letter", "ignore"])
 @pytest.mark.parametrize("kind", ["json", "debezium"])
-@cases(40, among=4)
+@cases(20, among=4)
 @given(data=st.data())
 def test_members_of_inner_objects_meet_the_same_fate(data: st.DataObject, kind: str, extra: str) -> None:
     """Whatever they are, whether they are missing, stand twice, or have others beside them."""
@@ -229,7 +229,7 @@ def test_members_of_inner_objects_meet_the_same_fate(data: st.DataObject, kind: 
     assert fates(stream, list(values)) == [plain(stream, value) for value in values]
 
 
-@cases(50, among=4)
+@cases(25, among=4)
 @given(values=st.lists(mutants("debezium"), min_size=1, max_size=30))
 def test_deletions_have_no_effect_without_a_primary_key(values: list[bytes]) -> None:
     stream = declared("debezium").model_copy(update={"punctuated_on": ()})
@@ -237,7 +237,7 @@ def test_deletions_have_no_effect_without_a_primary_key(values: list[bytes]) -> 
     assert fates(stream, list(values)) == [plain(stream, value) for value in values]
 
 
-@cases(50, among=2)
+@cases(25, among=2)
 @given(values=st.lists(mutants("xml"), min_size=1, max_size=30))
 def test_xml_meets_the_same_fate(values: list[bytes]) -> None:
     stream = declared("xml")
@@ -331,7 +331,7 @@ def test_a_decimal_is_spelled_with_no_more_digits_than_its_column(
     assert found == [plain(stream, value or b"") for value in values]
 
 
-@cases(9, among=16)
+@cases(5, among=16)
 @given(data=st.data(), kind=st.sampled_from(JoinType), keys=st.sampled_from(list(KEY_KINDS.values())))
 def test_tables_equal_their_recomputation(data: st.DataObject, kind: JoinType, keys: KeyKind) -> None:
     """Whatever formats the streams have."""

@@ -125,7 +125,7 @@ class Run:
         return [*map(said, came[side].texts), *named]
 
 
-@cases(25)
+@cases(13)
 @given(data=st.data(), buckets=BUCKETS, packing=PARTITIONS)
 def test_programs_equal_duckdb_and_keep_to_their_punctuations(
     data: st.DataObject, buckets: int, packing: int
@@ -199,7 +199,7 @@ def _matches(promise: dict[str, frozenset[int]], columns: list[str], row: Row) -
     return matches(promise, dict(zip(columns, row, strict=True)))
 
 
-@cases(40)
+@cases(20)
 @given(data=st.data())
 def test_what_speaks_of_columns_that_are_there_passes(data: st.DataObject) -> None:
     """A punctuation whose columns all survive comes out once, with its own batch; it says the same of them by
@@ -242,7 +242,7 @@ def _uncomputed(step: Step) -> Step:
     return replace(step, shown=tuple(each if each.plain else each._replace(sql=null) for each in step.shown))
 
 
-@cases(30)
+@cases(15)
 @given(data=st.data(), buckets=BUCKETS, packing=PARTITIONS)
 def test_groups_come_out_once_their_key_is_closed(data: st.DataObject, buckets: int, packing: int) -> None:
     """All of those that a punctuation on columns of the key closes, in the batch that brings it; the end of
@@ -269,7 +269,7 @@ def test_groups_come_out_once_their_key_is_closed(data: st.DataObject, buckets: 
             assert not [text for text in texts if "$violation" in text]
 
 
-@cases(18)
+@cases(9)
 @given(data=st.data(), buckets=BUCKETS, packing=PARTITIONS)
 def test_a_running_group_comes_out_as_it_is_by_then(data: st.DataObject, buckets: int, packing: int) -> None:
     """Once in a batch that has rows of it, and at last in the one that closes it; so of its rows the one of

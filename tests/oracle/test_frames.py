@@ -48,7 +48,7 @@ def join_of(history: History, directory: Path, **join: Any) -> FrameTasks:
 
 
 @pytest.mark.parametrize("kind", JoinType)
-@cases(25, among=len(JoinType))
+@cases(13, among=len(JoinType))
 @given(data=st.data(), buckets=BUCKETS, purge_every=st.sampled_from([1, 3]))
 def test_frames_equal_their_definition(
     kind: JoinType, data: st.DataObject, buckets: int, purge_every: int
@@ -76,7 +76,7 @@ def test_frames_equal_their_definition(
     assert rest == {each: count for each, count in expected.patterns.items() if each not in by_name}
 
 
-@cases(12)
+@cases(6)
 @given(order=st.permutations(range(8)), buckets=BUCKETS)
 def test_a_pattern_waits_for_the_last_bucket(order: list[int], buckets: int) -> None:
     """One that matches rows of all keys is announced with the last of them to be closed, in any order,
@@ -93,7 +93,7 @@ def test_a_pattern_waits_for_the_last_bucket(order: list[int], buckets: int) -> 
     assert [text in punctuations(batch) for batch in out] == [False] * len(order) + [True]
 
 
-@cases(25)
+@cases(13)
 @given(data=st.data(), buckets=BUCKETS)
 def test_a_result_is_an_input_of_the_next_join(data: st.DataObject, buckets: int) -> None:
     """No row of the first join breaks a punctuation of its own. The second has all pairs of these and the

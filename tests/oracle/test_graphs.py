@@ -29,7 +29,7 @@ from support.verify_world import TWO_EACH, bid, close, item, make_pipeline, prom
 from support.written_tables import laid_out
 
 
-@cases(9)
+@cases(5)
 @given(data=st.data())
 def test_graphs_equal_their_recomputation(data: st.DataObject) -> None:
     """Whatever the batches, the turns of knobs between them, the layout of tables, and the buckets of both
@@ -38,7 +38,7 @@ def test_graphs_equal_their_recomputation(data: st.DataObject) -> None:
     require_any_same(data, data.draw(graphs()))
 
 
-@cases(3)
+@cases(2)
 @given(data=st.data())
 def test_graphs_with_unions_equal_their_recomputation(data: st.DataObject) -> None:
     """Rows of several streams are those of one, and the other parts of the pipeline do not know the

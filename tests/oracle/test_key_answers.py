@@ -22,7 +22,7 @@ from support.verify_world import locate
 
 
 @pytest.mark.parametrize("kind", JoinType)
-@cases(8, among=len(JoinType))
+@cases(4, among=len(JoinType))
 @given(data=st.data(), keys=st.sampled_from(list(KEY_KINDS.values())))
 def test_answers_equal_the_recomputation(kind: JoinType, data: st.DataObject, keys: KeyKind) -> None:
     """Whatever the key, the join and the batches; and no question changes a table."""

@@ -35,7 +35,7 @@ PASSING = [preset for preset, able in PRESETS.items() if able.window]  # by whic
 
 @pytest.mark.parametrize("idle", [False, True])
 @pytest.mark.parametrize("kind", [*JoinType, None])
-@cases(3, among=60)
+@cases(2, among=60)
 @given(data=st.data())
 def test_no_result_depends_on_what_is_live(kind: JoinType | None, idle: bool, data: st.DataObject) -> None:
     """`verify` reads turns from the control topic alone, and has no clock."""
@@ -101,7 +101,7 @@ def whole() -> Pipeline:
     return make_pipeline(looking=looking, idle=(5, 5), join={"memory": "1MB"})
 
 
-@cases(25)
+@cases(13)
 @given(data=st.data(), buckets=BUCKETS)
 def test_the_audit_is_one_order(data: st.DataObject, buckets: int) -> None:
     """By the offsets of the control topic: each turn once, though a batch is repeated, from what the one

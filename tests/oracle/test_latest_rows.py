@@ -60,7 +60,7 @@ def found_in(
     return found
 
 
-@cases(15, among=40)
+@cases(8, among=40)
 @given(data=st.data())
 def test_each_key_has_its_newest_row_unless_it_is_deleted(data: st.DataObject) -> None:
     """Whatever the batches and buckets, and with rows that wait for a relation or are late.

@@ -155,7 +155,7 @@ class _Run:
 
 
 @pytest.mark.parametrize("strategy", list(STRATEGIES))
-@cases(15, among=7)
+@cases(8, among=7)
 @given(history=HISTORIES, capacity=st.sampled_from([None, 1, 100, 200]))
 def test_batches_enter_the_join_as_they_came(
     strategy: Name, history: list[Given], capacity: int | None
@@ -179,7 +179,7 @@ def test_batches_enter_the_join_as_they_came(
             assert batch.pause or (run.due is None) == (len(entered) == len(expected))
 
 
-@cases(15)
+@cases(8)
 @given(
     history=HISTORIES,
     strategy=st.sampled_from(list(STRATEGIES)),

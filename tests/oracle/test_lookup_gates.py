@@ -230,7 +230,7 @@ class _Run:
         self.since = min((gate.waits_since for gate in gates if gate.waits_since is not None), default=None)
 
 
-@cases(15)
+@cases(8)
 @given(history=HISTORIES, lookups=lookups())
 def test_lookups_of_a_stream_enter_together(history: list[Given], lookups: list[How]) -> None:
     """In the order of batches, each whole, with what every relation has; batches that come when they are due

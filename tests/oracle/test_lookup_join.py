@@ -85,7 +85,7 @@ def _partners(keys: list[Key], rows: list[tuple[Key, str]]) -> Iterator[tuple[in
             yield n, None
 
 
-@cases(50)
+@cases(25)
 @given(
     master=st.lists(KEYS, max_size=25),
     later=st.lists(KEYS, max_size=5),
@@ -143,7 +143,7 @@ def folded(request: pytest.FixtureRequest) -> Callable[[list[tuple[str, str]]], 
     return partial(_replaced, engine, table, relation)
 
 
-@cases(50)
+@cases(25)
 @given(
     master=st.lists(TEXTS.filter(lambda text: text != "\u2603"), max_size=15),
     batches=st.lists(st.lists(TEXTS, max_size=12), max_size=3),

@@ -13,7 +13,7 @@ from support.lookup_world import histories
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@cases(18, among=len(STRATEGIES))
+@cases(9, among=len(STRATEGIES))
 @given(data=st.data())
 def test_every_row_gets_its_answer_once(
     strategy: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -22,7 +22,7 @@ def test_every_row_gets_its_answer_once(
     OperatorRun(data.draw(histories(strategy)), tmp_path_factory.mktemp("segments")).check()
 
 
-@cases(18)
+@cases(9)
 @given(data=st.data(), memory_rows=st.integers(1, 40))
 def test_meshjoin_answers_every_row_once(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, memory_rows: int
@@ -32,7 +32,7 @@ def test_meshjoin_answers_every_row_once(
     MeshJoinRun(data.draw(histories("mesh")), directory, memory_rows).check()
 
 
-@cases(18)
+@cases(9)
 @given(data=st.data())
 def test_hybrid_reads_the_page_of_the_oldest_row(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -37,7 +37,7 @@ ROWS = st.lists(
 )
 
 
-@cases(8, among=40)
+@cases(4, among=40)
 @given(data=st.data(), kind=st.sampled_from(JoinType), rows=ROWS)
 def test_measures_equal_their_recomputation(
     data: st.DataObject, kind: JoinType, rows: list[tuple[str, int, int, int, int]]
@@ -74,7 +74,7 @@ def test_measures_equal_their_recomputation(
         require_within(session, pipeline)
 
 
-@cases(10, among=40)
+@cases(5, among=40)
 @given(
     total=st.sampled_from(LONGS),
     pieces=st.integers(2, 5),

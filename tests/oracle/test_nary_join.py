@@ -58,7 +58,7 @@ def places(rows: set[NaryRow]) -> set[tuple[str, int, int]]:
 
 
 @pytest.mark.parametrize("preset", Preset)
-@cases(10, among=len(Preset))
+@cases(5, among=len(Preset))
 @given(data=st.data(), key=st.sampled_from(KINDS), restart=st.booleans(), buckets=BUCKETS, merging=MERGING)
 def test_nary_equals_definition(
     preset: Preset, data: st.DataObject, key: KeyKind, restart: bool, buckets: int, merging: Merging
@@ -96,7 +96,7 @@ def test_nary_equals_definition(
 
 
 @pytest.mark.parametrize("preset", [preset for preset in Preset if PRESETS[preset].spill])
-@cases(11, among=4)
+@cases(6, among=4)
 @given(
     data=st.data(),
     budget=st.integers(1, 8),
@@ -140,7 +140,7 @@ PROMPT = [preset for preset in Preset if PRESETS[preset].purge]
 
 
 @pytest.mark.parametrize("preset", PROMPT)
-@cases(12, among=len(PROMPT))
+@cases(6, among=len(PROMPT))
 @given(
     history=literal_histories(),
     cuts=st.lists(st.integers(1, 6)),

@@ -17,7 +17,7 @@ from support.sizes import BUCKETS, MERGING, Merging
 
 
 @pytest.mark.parametrize("kind", JoinType)
-@cases(35, among=len(JoinType))
+@cases(18, among=len(JoinType))
 @given(data=st.data(), buckets=BUCKETS, purge_every=st.sampled_from([1, 3]), merging=MERGING)
 def test_announcements_equal_their_definition(
     kind: JoinType, data: st.DataObject, buckets: int, purge_every: int, merging: Merging

@@ -247,7 +247,7 @@ def records(draw: st.DrawFn) -> bytes | None:
 NAMES = st.sampled_from([(), ("item_id", "bid_at"), ("item_id", "bid_at", "z", "other", "cash")])
 
 
-@cases(200, among=1)
+@cases(100, among=1)
 @given(values=st.lists(records(), min_size=1, max_size=12), names=NAMES, many=st.sampled_from([1, 3, 64]))
 def test_records_meet_the_same_fate(values: list[bytes | None], names: tuple[str, ...], many: int) -> None:
     """However small cuts and insertions change them, and in whatever company."""

@@ -145,7 +145,7 @@ def test_listed_texts_of_each_type(kind: str, nullable: str) -> None:
         assert require_same({"c": kind + nullable}, {"c": part}, records) > (kind in ("long", "string"))
 
 
-@cases(60, among=2)
+@cases(30, among=2)
 @given(data=st.data())
 def test_any_texts(data: st.DataObject) -> None:
     """Columns of any type from one key and two headers of records."""
@@ -169,7 +169,7 @@ def test_any_texts(data: st.DataObject) -> None:
     require_same(columns, parts, records)
 
 
-@cases(60, among=2)
+@cases(30, among=2)
 @given(data=st.data())
 def test_any_keys_in_json(data: st.DataObject) -> None:
     kind = st.builds(

@@ -21,7 +21,7 @@ REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
-@cases(90)
+@cases(45)
 @given(history=moves)
 def test_reference_keeps_its_promises(name: str, history: list[Move]) -> None:
     """Results, violations, announcements and state are what the definition allows, after every element."""
@@ -30,7 +30,7 @@ def test_reference_keeps_its_promises(name: str, history: list[Move]) -> None:
 
 
 @pytest.mark.parametrize("name", QUEUED)
-@cases(90)
+@cases(45)
 @given(history=moves)
 def test_scheduling_changes_the_order_alone(name: str, history: list[Move]) -> None:
     """However MJoin chooses among what waits in its queues, the join is the same in the end."""
@@ -49,7 +49,7 @@ def test_what_once_went_wrong(file: Path) -> None:
         check(SUBJECTS[case["operator"]], history)
 
 
-@cases(60)
+@cases(30)
 @given(history=moves)
 def test_definition_is_a_join(history: list[Move]) -> None:
     """The oracle's own definition is what a database makes of the same rows."""
@@ -69,7 +69,7 @@ def test_definition_is_a_join(history: list[Move]) -> None:
     assert sorted(found) == sorted((pair.left.serial, pair.right.serial) for pair in world.pairs())
 
 
-@cases(60)
+@cases(30)
 @given(history=moves)
 def test_history_survives_its_yaml(history: list[Move]) -> None:
     """The text that a failure prints can be checked in unchanged."""

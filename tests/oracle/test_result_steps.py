@@ -32,7 +32,7 @@ from support.verify_world import Record, locate
 LARGE = 9_223_372_036_854_775_800
 
 
-@cases(12)
+@cases(6)
 @given(data=st.data())
 def test_results_behind_row_steps_equal_their_recomputation(data: st.DataObject) -> None:
     """Whatever the joins, the steps, the batches and the buckets; and no result is lost without a count."""

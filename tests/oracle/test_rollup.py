@@ -123,7 +123,7 @@ def test_a_promised_column_of_the_join_key_closes_groups_of_groups(tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", [JoinType.INNER, JoinType.LEFT, JoinType.SEMI])
-@cases(6, among=40)
+@cases(3, among=40)
 @given(data=st.data(), keys=st.sampled_from([LONG, COMPOSITE]))
 def test_groups_of_groups_by_the_key(kind: JoinType, data: st.DataObject, keys: KeyKind) -> None:
     """Their key has some columns of the join key, or measures."""
@@ -139,7 +139,7 @@ def test_groups_of_groups_by_the_key(kind: JoinType, data: st.DataObject, keys: 
 
 
 @pytest.mark.parametrize("kind", [JoinType.INNER, JoinType.LEFT, JoinType.SEMI])
-@cases(6, among=40)
+@cases(3, among=40)
 @given(data=st.data())
 def test_groups_of_groups_by_another_key(kind: JoinType, data: st.DataObject) -> None:
     """They are final once no bucket of the join has an open row of a promised seller."""

@@ -84,7 +84,7 @@ DERIVE = [
 ]
 
 
-@cases(25)
+@cases(13)
 @given(data=st.data())
 def test_a_batch_is_its_rows_one_by_one(data: st.DataObject) -> None:
     """The step gives the same whether it takes rows one by one or in a batch: the rows that are left, their

@@ -31,7 +31,7 @@ OPEN: dict[str, Any] = {"windows": (None, None), "punctuated": (False, True)}
 
 
 @pytest.mark.parametrize("kind", [*JoinType, None])
-@cases(4, among=25)
+@cases(2, among=25)
 @given(data=st.data(), keys=st.sampled_from(list(KEY_KINDS.values())))
 def test_rows_behind_steps_equal_their_recomputation(
     kind: JoinType | None, data: st.DataObject, keys: KeyKind
@@ -59,7 +59,7 @@ def test_rows_behind_steps_equal_their_recomputation(
         require_within(session, pipeline)
 
 
-@cases(6, among=25)
+@cases(3, among=25)
 @given(data=st.data(), wider=st.sampled_from([(), ("seller_id",)]))
 def test_a_derived_key_equals_its_recomputation(data: st.DataObject, wider: tuple[str, ...]) -> None:
     """Rows without it are violations, unless they are filtered; patterns on other columns still count."""

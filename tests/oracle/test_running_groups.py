@@ -64,7 +64,7 @@ class Groups:
 
 
 @pytest.mark.parametrize("kind", [*JoinType, None])
-@cases(3, among=60)
+@cases(2, among=60)
 @given(data=st.data(), keys=st.sampled_from([LONG, COMPOSITE]))
 def test_a_batch_tells_what_it_changed(kind: JoinType | None, data: st.DataObject, keys: KeyKind) -> None:
     """Each group once, whatever waits, is spilled or enters in steps; and as `verify` has it in the end."""

@@ -71,7 +71,7 @@ def of(number: int) -> pa.RecordBatch:
     return KEY.coded(pa.record_batch({"key": pa.array([number])}))
 
 
-@cases(35)
+@cases(18)
 @given(history=histories(), restart=st.booleans())
 def test_segments_are_as_a_table_of_rows(history: tuple[list[TableBatch], Merging], *, restart: bool) -> None:
     """Every row lives, and has had a partner, as a table has it, whatever merges; segments stay sorted, and
@@ -112,7 +112,7 @@ def require_same(segments: SegmentList, table: Table, merging: Merging, largest:
     assert segments.rows == table.live.sum()
 
 
-@cases(18)
+@cases(9)
 @given(history=histories())
 def test_rows_that_merge_are_combined(history: tuple[list[TableBatch], Merging]) -> None:
     """Where rows of a key become one, as those of groups do, nothing of their sum is lost."""

@@ -79,7 +79,7 @@ def recompute(data: st.DataObject, pipeline: Pipeline, keys: KeyKind) -> None:
 
 
 @pytest.mark.parametrize("preset", Preset)
-@cases(3, among=len(Preset))
+@cases(2, among=len(Preset))
 @given(data=st.data(), keys=st.sampled_from([LONG, LONG, *KEY_KINDS.values()]))
 def test_several_streams_equal_their_recomputation(
     preset: Preset, data: st.DataObject, keys: KeyKind
@@ -90,7 +90,7 @@ def test_several_streams_equal_their_recomputation(
 
 
 @pytest.mark.parametrize("preset", [preset for preset, able in PRESETS.items() if able.window])
-@cases(3, among=3)
+@cases(2, among=3)
 @given(data=st.data(), keys=st.sampled_from([LONG, COMPOSITE]))
 def test_several_streams_go_on_without_idle_partitions(
     preset: Preset, data: st.DataObject, keys: KeyKind
@@ -178,7 +178,7 @@ def test_several_streams_hear_of_a_pattern_on_the_key(tmp_path: Path) -> None:
         require_within(session, pipeline)
 
 
-@cases(4, among=3)
+@cases(2, among=3)
 @given(data=st.data(), keys=st.sampled_from([LONG, COMPOSITE]), idle=st.booleans())
 def test_several_streams_behind_row_steps(data: st.DataObject, keys: KeyKind, idle: bool) -> None:
     """Filtered rows keep their promises; derived columns take the way of all others."""

@@ -45,7 +45,7 @@ def with_all_tables(pipeline: Pipeline) -> Pipeline:
 
 
 @pytest.mark.parametrize("kind", [JoinType.INNER, JoinType.LEFT, None])
-@cases(4, among=25)
+@cases(2, among=25)
 @given(data=st.data(), keys=st.sampled_from(list(KEY_KINDS.values())))
 def test_step_tables_equal_their_recomputation(
     kind: JoinType | None, data: st.DataObject, keys: KeyKind

@@ -63,7 +63,7 @@ def policies(preset: Preset) -> st.SearchStrategy[Policy]:
 
 @pytest.mark.parametrize("preset", Preset)
 @pytest.mark.parametrize("kind", JoinType)
-@cases(12, among=len(JoinType))
+@cases(6, among=len(JoinType))
 @given(
     data=st.data(),
     key=st.sampled_from(KINDS),
@@ -106,7 +106,7 @@ FORGETTING: dict[JoinType, tuple[SideName, ...]] = {
 
 
 @pytest.mark.parametrize("kind", FORGETTING)
-@cases(35)
+@cases(18)
 @given(
     data=st.data(),
     key=st.sampled_from(KINDS),
@@ -219,7 +219,7 @@ def test_a_key_is_remembered_while_its_rows_are_not_late(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("preset", [preset for preset in Preset if PRESETS[preset].spill])
-@cases(18, among=4)
+@cases(9, among=4)
 @given(
     data=st.data(),
     budget=st.integers(1, 8),

@@ -46,7 +46,7 @@ def pairs(expected: Expected) -> set[tuple[Coordinates, Coordinates]]:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in JoinType if kind is not JoinType.SEMI])
-@cases(15, among=4)
+@cases(8, among=4)
 @given(data=st.data())
 def test_definition_equals_sql(kind: JoinType, data: st.DataObject) -> None:
     """Nested loops and DuckDB's join of all rows that are no violations have the same pairs."""
@@ -65,7 +65,7 @@ def test_definition_equals_sql(kind: JoinType, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("preset", REFERENCES)
-@cases(15, among=len(REFERENCES))
+@cases(8, among=len(REFERENCES))
 @given(data=st.data())
 def test_definition_equals_reference(preset: Preset, data: st.DataObject) -> None:
     """The algorithm that a preset is named after finds the same pairs, whatever it purges or spills."""

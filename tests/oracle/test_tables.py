@@ -58,7 +58,7 @@ TURNS = [
 
 
 @pytest.mark.parametrize("kind", [*JoinType, None])
-@cases(4, among=25)
+@cases(2, among=25)
 @given(data=st.data(), keys=st.sampled_from(list(KEY_KINDS.values())))
 def test_tables_equal_their_recomputation(kind: JoinType | None, data: st.DataObject, keys: KeyKind) -> None:
     """Whatever the key, the join, the condition, the knobs and the batches, in which the buckets are not in
@@ -76,7 +76,7 @@ def test_tables_equal_their_recomputation(kind: JoinType | None, data: st.DataOb
 
 
 @pytest.mark.parametrize("kind", [JoinType.INNER, JoinType.SEMI, JoinType.LEFT, None])
-@cases(4, among=25)
+@cases(2, among=25)
 @given(
     data=st.data(), keys=st.sampled_from(list(KEY_KINDS.values())), preset=st.sampled_from(["auto", "wjoin"])
 )

@@ -94,7 +94,7 @@ def customers(draw: st.DrawFn) -> list[Changes]:
     return found
 
 
-@cases(35, among=60)
+@cases(18, among=60)
 @given(
     batches=customers(),
     partition_by=st.sampled_from([(), ("country",)]),
@@ -121,7 +121,7 @@ def test_a_deleted_key_has_no_row(
             assert table.rows() == [expected[key] for key in sorted(expected)]
 
 
-@cases(35, among=60)
+@cases(18, among=60)
 @given(
     batches=batches(),
     partition_by=st.sampled_from([(), ("country",), ("shop",), ("country", "item")]),

@@ -221,7 +221,7 @@ def run(chosen: MJoinOptions, history: list[Move]) -> None:
     trial.check_end()
 
 
-@cases(300)
+@cases(150)
 @given(chosen=options, history=histories(KEYS))
 def test_is_the_join_by_definition(chosen: MJoinOptions, history: list[Move]) -> None:
     """Whatever the policies and the schedule: every pair once, no result after its announcement, every
@@ -229,7 +229,7 @@ def test_is_the_join_by_definition(chosen: MJoinOptions, history: list[Move]) ->
     run(chosen, history)
 
 
-@cases(600)
+@cases(300)
 @given(chosen=spilling, history=histories(range(2)))
 def test_is_the_join_by_definition_while_it_spills(chosen: MJoinOptions, history: list[Move]) -> None:
     """The same where a pair often has a row in the pool, in the purge buffer, or on disk."""

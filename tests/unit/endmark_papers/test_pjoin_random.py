@@ -112,7 +112,7 @@ def nodes_of(join: PJoin, live: list[Row]) -> int:
     return tables + len({(row.side, row.key) for row in live}) + sum(map(len, ranges)) + lists
 
 
-@cases(600)
+@cases(300)
 @given(options, histories)
 def test_definition(chosen: dict[str, Any], history: list[Move]) -> None:
     """Every pair once, never after its announcement; at the end nothing useless is held."""
@@ -128,7 +128,7 @@ def test_definition(chosen: dict[str, Any], history: list[Move]) -> None:
     assert trial.join.finish() == trial.join.idle() == trial.join.pull() == []
 
 
-@cases(120)
+@cases(60)
 @given(options, histories)
 def test_a_long_pause_settles_everything(chosen: dict[str, Any], history: list[Move]) -> None:
     """One disk join per partition empties purge buffers and gives what is due; then nothing is read."""
@@ -145,7 +145,7 @@ def test_a_long_pause_settles_everything(chosen: dict[str, Any], history: list[M
     assert trial.join.counters.page_reads == reads
 
 
-@cases(120)
+@cases(60)
 @given(st.sampled_from([1, 2, 3, 5]), st.sampled_from([1, 3]), histories)
 def test_memory_is_kept(memory: int, partitions: int, history: list[Move]) -> None:
     join = PJoin(memory, partitions)

@@ -76,7 +76,7 @@ class Trial:
         assert (counters.results, counters.violations) == (len(self.results), len(self.violations))
 
 
-@cases(120)
+@cases(60)
 @given(histories())
 def test_outputs_and_state_are_those_of_the_definition(history: NaryHistory) -> None:
     """Once all sides know the time, only rows of use are held, and every key that is over is announced."""
@@ -91,7 +91,7 @@ def test_outputs_and_state_are_those_of_the_definition(history: NaryHistory) -> 
         assert knowing.announced == knowing.world.over()
 
 
-@cases(120)
+@cases(60)
 @given(histories())
 def test_nothing_stays_when_everything_is_closed(history: NaryHistory) -> None:
     trial = Trial(history.windows)
@@ -108,7 +108,7 @@ def test_nothing_stays_when_everything_is_closed(history: NaryHistory) -> None:
     assert trial.join._settled.includes(Between())
 
 
-@cases(120)
+@cases(60)
 @given(histories())
 def test_state_is_within_that_of_windows_alone_and_of_closings_alone(history: NaryHistory) -> None:
     """A row that breaks a closing changes nothing, so it is no sign of the time for the others either."""
@@ -124,7 +124,7 @@ def test_state_is_within_that_of_windows_alone_and_of_closings_alone(history: Na
         assert set(join.live()) <= set(windows_alone.live()) & set(closings_alone.live())
 
 
-@cases(120)
+@cases(60)
 @given(histories(sides=2))
 def test_two_sides_are_pwjoin(history: NaryHistory) -> None:
     """Outputs in their order, rows held and counters. PWJoin keeps nodes of closed values without rows."""
@@ -205,7 +205,7 @@ def serials(rows: Joined) -> frozenset[int]:
     return frozenset(row.serial for row in rows)
 
 
-@cases(120)
+@cases(60)
 @given(histories(sides=3))
 def test_a_chain_finds_more_unless_each_two_rows_are_compared_again(history: NaryHistory) -> None:
     rows = {row.serial: row for row in rows_of(history)}
@@ -217,7 +217,7 @@ def test_a_chain_finds_more_unless_each_two_rows_are_compared_again(history: Nar
     )
 
 
-@cases(120)
+@cases(60)
 @given(histories(sides=3))
 def test_a_chain_finds_the_same_if_only_its_last_side_has_a_window(history: NaryHistory) -> None:
     windowed = history._replace(windows={"a": None, "b": None, "c": history.windows["c"]})

@@ -12,14 +12,14 @@ from support.join_moves import Move, elements, moves
 from support.join_oracle import Subject, check
 
 
-@cases(180)
+@cases(90)
 @given(moves)
 def test_definition(history: list[Move]) -> None:
     """Every pair once, with its later row, whatever is saved and lost on the way."""
     check(Subject(SymmetricHashJoin), history)
 
 
-@cases(60)
+@cases(30)
 @given(moves)
 def test_nodes_are_the_keys_held(history: list[Move]) -> None:
     join = SymmetricHashJoin()

@@ -17,7 +17,7 @@ from support.join_oracle import Subject, check
 windows = st.sampled_from([None, 0, 1, 3, 6])
 
 
-@cases(300)
+@cases(150)
 @given(moves, windows, windows)
 def test_definition(history: list[Move], left: float | None, right: float | None) -> None:
     """Every pair within the windows once; nothing is held that the other side's clock has passed."""
@@ -26,7 +26,7 @@ def test_definition(history: list[Move], left: float | None, right: float | None
     check(Subject(lambda: WindowJoin(left, right), windows=lengths), history)
 
 
-@cases(120)
+@cases(60)
 @given(moves, windows, windows)
 def test_counters_agree(history: list[Move], left: float | None, right: float | None) -> None:
     """A node per key and side, and one per row in the time lists; rows come, and go by windows only."""

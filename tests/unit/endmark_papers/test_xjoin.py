@@ -21,14 +21,14 @@ memories = st.sampled_from([1, 2, 3, 4, 6, None])
 partition_counts = st.sampled_from([1, 2, 4])
 
 
-@cases(360)
+@cases(180)
 @given(moves, memories, partition_counts, st.sampled_from([1, 4]))
 def test_definition(history: list[Move], memory: int | None, partitions: int, activation: int) -> None:
     """Every pair once, in whichever stage, whatever is saved and lost on the way."""
     check(Subject(lambda: XJoin(memory, partitions, activation), prompt=memory is None), history)
 
 
-@cases(120)
+@cases(60)
 @given(moves, st.sampled_from([1, 2, 3, 6]), partition_counts)
 def test_memory_and_nodes_agree(history: list[Move], memory: int, partitions: int) -> None:
     """Memory is never exceeded, and the nodes counted are those of the hash tables and histories."""
@@ -46,7 +46,7 @@ def test_memory_and_nodes_agree(history: list[Move], memory: int, partitions: in
         assert join.counters.state_nodes == sum(len(part.memory) + len(part.history) for part in parts)
 
 
-@cases(120)
+@cases(60)
 @given(moves, st.sampled_from([1, 2, 3, 6]), partition_counts)
 def test_a_long_pause_comes_to_an_end(history: list[Move], memory: int, partitions: int) -> None:
     """No disk part is read twice for the same pairs, and the end of input is joined only once."""

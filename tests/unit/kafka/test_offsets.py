@@ -17,7 +17,7 @@ UNREAD = st.dictionaries(
 
 
 @given(UNREAD, st.integers(1, 3000))
-@cases(200)
+@cases(100)
 def test_a_batch_is_limited(unread: dict[str, dict[str, tuple[int, int]]], most: int) -> None:
     """It reads at most so many records and one of each partition. Batch by batch, all is read once."""
     start = {topic: {at: first for at, (first, _) in each.items()} for topic, each in unread.items()}

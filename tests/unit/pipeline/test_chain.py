@@ -133,7 +133,7 @@ def test_what_has_no_event_time_is_refused() -> None:
         chained(shop(type="full"), None, HOUR)
 
 
-@cases(35)
+@cases(18)
 @given(
     windows=st.tuples(st.integers(0, 4), st.integers(0, 4)),
     lateness=st.tuples(st.integers(0, 2), st.integers(0, 2)),

@@ -278,7 +278,7 @@ PIECES = st.one_of(
 )
 
 
-@settings(max_examples=90, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=45, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_text_is_a_pipeline_or_an_error_that_is_told(data: st.DataObject, tmp_path: Path) -> None:
     """Made of an example by replacing pieces of it, or of nothing."""

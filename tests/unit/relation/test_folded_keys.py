@@ -89,7 +89,7 @@ def test_keys_that_are_alike(database: Database, collation: str) -> None:
 KEYS = st.tuples(st.integers(0, 1), st.sampled_from(["", " ", "a", "A", "á", "a ", "b", "B"]))
 
 
-@cases(12)
+@cases(6)
 @given(
     rows=st.lists(KEYS, max_size=14), asked=st.sets(KEYS, min_size=1, max_size=8), several=st.integers(1, 3)
 )

@@ -175,7 +175,7 @@ def test_keys_of_every_type(
 KEYS = st.tuples(st.integers(-1, 2), st.sampled_from(["", "a", "A", "a ", "b"]))
 
 
-@cases(35)
+@cases(18)
 @given(
     rows=st.lists(KEYS, max_size=14),
     asked=st.sets(KEYS, max_size=6),

@@ -47,7 +47,7 @@ def texts(connected: sa.Connection, statement: str, *values: object) -> list[tup
     return list(zip(*columns, strict=True))
 
 
-@cases(25)
+@cases(13)
 @given(rows=st.lists(st.tuples(FIELDS, FIELDS, FIELDS), max_size=4))
 def test_fields_of_any_length(
     connected: sa.Connection, rows: list[tuple[tuple[str, int] | None, ...]]

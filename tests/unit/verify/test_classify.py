@@ -103,7 +103,7 @@ def test_a_stream_that_makes_no_promises_has_none() -> None:
         assert session.count("promises_items") == 1
 
 
-@settings(max_examples=35, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.lists(mutants("one key"), min_size=1, max_size=60))
 def test_mutants_meet_the_same_fate_as_in_python(values: list[bytes]) -> None:
     """DuckDB's reading and a strict Python reading agree on every mutation of a sound value."""
@@ -112,7 +112,7 @@ def test_mutants_meet_the_same_fate_as_in_python(values: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("stream", ["gaps", "extra members", "numbers"])
-@settings(max_examples=18, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_mutants_of_other_streams_meet_the_same_fate_as_in_python(stream: str, data: st.DataObject) -> None:
     """They agree where columns may be null, members are ignored or times are numbers."""
@@ -121,7 +121,7 @@ def test_mutants_of_other_streams_meet_the_same_fate_as_in_python(stream: str, d
     assert fates(stream, list(values)) == [plain(declared, value) for value in values]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.lists(mutants("many keys"), min_size=1, max_size=60))
 def test_mutants_of_long_punctuations_meet_the_same_fate_as_in_python(values: list[bytes]) -> None:
     """They agree where a punctuation names a value of many columns."""

@@ -167,7 +167,7 @@ def _make(
     return close(stream, key, partition, keys)
 
 
-@cases(18, among=20)
+@cases(9, among=20)
 @given(worlds())
 def test_random_worlds_are_as_nested_loops_have_them(
     world: tuple[Pipeline, list[Record], Mapping[str, int]],
@@ -179,7 +179,7 @@ def test_random_worlds_are_as_nested_loops_have_them(
     event(f"{pipeline.join.type}: {'some' if expected.groups else 'no'} groups")
 
 
-@cases(12, among=20)
+@cases(6, among=20)
 @given(worlds(), st.sampled_from(["items", "bids"]))
 def test_random_streams_alone_are_as_loops_have_them(
     world: tuple[Pipeline, list[Record], Mapping[str, int]], stream: str

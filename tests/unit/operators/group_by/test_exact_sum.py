@@ -44,7 +44,7 @@ def by_definition(values: list[float]) -> float:
         return math.inf if total > 0 else -math.inf
 
 
-@cases(180)
+@cases(90)
 @given(st.lists(st.lists(st.one_of(FINITE, EDGES, EDGES), max_size=6), max_size=5))
 def test_sums_are_rounded_once(groups: list[list[float]]) -> None:
     """Of many groups at once, or of one at a time."""

@@ -71,7 +71,7 @@ def histories(draw: st.DrawFn) -> list[Row]:
     return rows
 
 
-@cases(30)
+@cases(15)
 @given(histories(), st.sampled_from([None, 0, 1, 4]), st.booleans(), st.data())
 def test_first_rows_equal_their_definition(
     tmp_path_factory: pytest.TempPathFactory,
