@@ -279,8 +279,8 @@ bench-agreement: $(READY) ## Compare every lookup strategy's answers to a millio
 	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.lookup_agreement $(ARGS)
 
 .PHONY: bench-cluster
-bench-cluster: package test-system ## Measure one executor beside two; writes docs/cluster.md
-	PYTHONPATH=tests $(BIN)/python -m cluster.rates var/package
+bench-cluster: package test-system ## Measure CPU time and rates of one to eight executors, as root; writes docs/cluster.md
+	PYTHONPATH=tests $(BIN)/python -m cluster.scale_out var/package
 
 .PHONY: bench-sidecar
 bench-sidecar: $(READY) test-system ## Measure the cost of a sidecar that answers 200 requests a second

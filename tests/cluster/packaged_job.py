@@ -41,6 +41,7 @@ def arguments(
     ops_url: str,
     *more: str,
     pipeline: Path = AUCTION,
+    buckets: int = 4,
 ) -> list[str]:
     """Return the arguments of a job."""
     return [
@@ -50,7 +51,7 @@ def arguments(
         f"--warehouse={tables}",
         f"--checkpoint={checkpoint}",
         f"--ops-url={ops_url}",
-        "--buckets=4",
+        f"--buckets={buckets}",
         "--json",
         *more,
     ]

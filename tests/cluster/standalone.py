@@ -10,7 +10,9 @@ import signal
 import subprocess
 import time
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from endmark.embedded.ports import LOOPBACK, free_port, listens
@@ -34,6 +36,10 @@ class Worker:
     def __init__(self, process: ManagedProcess, place: Path) -> None:
         self._process = process
         self._place = place
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def segments(self) -> int:
         """Local copies of state that its executors have made."""
@@ -173,22 +179,25 @@ class PackagedCluster(Cluster):
         # The packaged endmark must be what runs, not that of this tree.
         os.environ.pop("PYTHONPATH", None)
 
-    def submit(self, *arguments: str, executors: int = 2) -> ManagedProcess:
+    def submit(
+        self, *arguments: str, executors: int = 2, conf: Mapping[str, str] = MappingProxyType({})
+    ) -> ManagedProcess:
         """Start the packaged program with these arguments as a driver, where its environment is unpacked.
 
         Executors, at most so many, unpack the archive. The driver's temporary files are below the cluster's
-        directory, too.
+        directory, too. `conf` are more settings of Spark.
         """
         self._jobs += 1
         temporary = self._directory / f"driver-{self._jobs}"
         temporary.mkdir()
         jars = ",".join(str(jar) for jar in sorted((self._package / "jars").iterdir()))
-        conf = {
+        settings = {
             "spark.pyspark.python": "./environment/bin/python",
             "spark.pyspark.driver.python": "./environment/bin/python",
             "spark.driver.memory": "1g",
             "spark.executor.memory": "1g",
             "spark.cores.max": str(executors),
+            **conf,
         }
         command = [
             "env",
@@ -200,7 +209,7 @@ class PackagedCluster(Cluster):
             f"--driver-java-options=-Djava.io.tmpdir={temporary}",
             f"--jars={jars}",
             f"--archives={self._package / 'environment.tar.gz'}#environment",
-            *(f"--conf={key}={value}" for key, value in conf.items()),
+            *(f"--conf={key}={value}" for key, value in settings.items()),
             str(self._package / "pipeline.py"),
             *arguments,
         ]

@@ -1,4 +1,4 @@
-"""Writes the table of broken processes in docs/reliability.md from the result of `make faults-processes`."""
+"""Writes the tables of broken processes and of the soak in docs/reliability.md, from what runs have kept."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from processes.case import HEALED_SECONDS
 from processes.faults import FAULTS
 
 ROOT = Path(__file__).parents[2]
-RESULT = ROOT / "benchmarks" / "results" / "broken_processes.json"
+RESULTS = ROOT / "benchmarks" / "results"
+RESULT, SOAK = RESULTS / "broken_processes.json", RESULTS / "soak.json"
 PAGE = ROOT / "docs" / "reliability.md"
 Report = Mapping[str, Any]
 _HEADINGS = (
@@ -32,9 +33,48 @@ _HEADINGS = (
 )
 
 
-def render(page: str, report: Report) -> str:
-    """Return the page with the part of processes written anew."""
-    return fill(page, lambda name: _section(report) if name == "processes" else None)
+# What a soak measures, and its unit.
+_QUANTITIES = {
+    "memory_mib": "memory of all processes, MiB",
+    "descriptors": "open files and sockets",
+    "checkpoint_files": "files of the checkpoint",
+    "checkpoint_mib": "checkpoint, MiB",
+    "state_rows": "rows in state",
+    "batch_seconds": "seconds of a batch",
+}
+
+
+def render(page: str, report: Report, soaked: Report) -> str:
+    """Return the page with the parts of processes and of the soak written anew."""
+    sections = {"processes": lambda: _section(report), "soak": lambda: _soak(soaked)}
+    return fill(page, lambda name: sections[name]() if name in sections else None)
+
+
+def _soak(report: Report) -> str:
+    [part] = report["parts"]
+    machine, lives = part["machine"], sorted({each["life"] for each in part["samples"]})
+    said = (
+        f"Commit {part['commit']}, {part['date']}; {machine['cores']} cores, load {machine['load']} before, "
+        "and meanwhile {:.0f} to {:.0f}: ".format(*part["loads"])
+        + f"{part['hours']:g} hours with {part['highest'] / 2:,.0f} records/s, {part['kills']} kills and "
+        f"{part['turns']} other disturbances. {len(part['wrong'])} things were wrong in the end."
+    )
+    rows = [
+        ["measured", "first life", "last life", "change in a minute of a life"],
+        ["---", "---:", "---:", "---:"],
+    ]
+    for name, what in _QUANTITIES.items():
+        first, last = (
+            median(each[name] for each in part["samples"] if each["life"] == life)
+            for life in (lives[0], lives[-1])
+        )
+        slope = part["slopes"][name]
+        rows.append([what, *(f"{value:,.4g}" for value in (first, last)), _interval(**slope)])
+    return said + "\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _interval(per_minute: float, half: float) -> str:
+    return f"{per_minute - half:+.3g} to {per_minute + half:+.3g}"
 
 
 def _section(report: Report) -> str:
@@ -71,7 +111,7 @@ def _figures(outcomes: list[Mapping[str, Any]], *, refuses: bool) -> list[str]:
 
 
 def main() -> None:
-    PAGE.write_text(render(PAGE.read_text(), json.loads(RESULT.read_text())))
+    PAGE.write_text(render(PAGE.read_text(), *(json.loads(file.read_text()) for file in (RESULT, SOAK))))
 
 
 if __name__ == "__main__":

@@ -6,13 +6,14 @@ import json
 
 from processes.campaign import END
 from processes.faults import FAULTS
-from processes.page import PAGE, RESULT, render
+from processes.page import PAGE, RESULT, SOAK, render
 
 
 def test_the_page_is_that_of_the_kept_result() -> None:
-    report = json.loads(RESULT.read_text())
+    report, soaked = (json.loads(file.read_text()) for file in (RESULT, SOAK))
 
-    assert render(PAGE.read_text(), report) == PAGE.read_text()
+    assert render(PAGE.read_text(), report, soaked) == PAGE.read_text()
+    assert [part["wrong"] for part in soaked["parts"]] == [[]]
     runs = [run for part in report["parts"] for run in part["runs"]]
     assert {run["fault"] for run in runs} <= {*FAULTS, END}
     assert [run for run in runs if run["outcome"]["wrong"]] == []

@@ -13,13 +13,14 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "cluster.md"
 FAULTS = ("compose_faults", "cluster_faults", "connected_faults")
-RATES = "cluster_rates"
+SCALE_OUT = "cluster_scale_out"
+PARTS = ("executors", "driver", "broker", "database")
 Report = dict[str, Any]
 
 
 def read() -> dict[str, Report]:
     """Return the results that are kept, by the name of their file."""
-    files = {name: RESULTS / f"{name}.json" for name in (*FAULTS, RATES)}
+    files = {name: RESULTS / f"{name}.json" for name in (*FAULTS, SCALE_OUT)}
     return {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}
 
 
@@ -38,7 +39,7 @@ def _section(name: str, reports: dict[str, Report]) -> str:
     report = reports[name]
     machine = report["machine"]
     said = f"Commit {report['commit']}, {report['date']}; {machine['cores']} cores"
-    table = _rates(report) if name == RATES else _faults(report)
+    table = _scale_out(report) if name == SCALE_OUT else _faults(report)
     return f"{said}, load {machine['load']} before.\n\n{table}"
 
 
@@ -48,9 +49,14 @@ def _faults(report: Report) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _rates(report: Report) -> str:
+def _scale_out(report: Report) -> str:
     rows = []
-    for executors, each in report["executors"].items():
-        runs = ", ".join(f"{run:,.0f}" for run in each["runs"])
-        rows.append([executors, f"{each['median']:,.0f}", runs, str(each["ratio"])])
-    return Table("", ("executors", "records a second", "of each run", "as fast as one"), rows).markdown()
+    for cell in report["cells"]:
+        cpu = [*(cell["cpu"][part] for part in PARTS), sum(cell["cpu"].values())]
+        place = [str(cell["executors"]), str(cell["buckets"])]
+        costs = [*(f"{seconds:.1f}" for seconds in cpu), f"{cell['shuffled']:.0f}"]
+        limited = [f"{cell['cpu_limited']:.1f}", f"{cell['idle']:.2f}", f"{cell['rate']:,.0f}"]
+        rows.append([*place, *costs, *limited])
+    head = ("executors", "buckets", *(f"{part}, CPU s" for part in (*PARTS, "together")), "bytes")
+    limited_head = ("limited executors, CPU s", "without a task, s", "records/s")
+    return Table("", (*head, *limited_head), rows).markdown()
