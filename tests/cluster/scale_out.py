@@ -95,7 +95,7 @@ def measure(cluster: PackagedCluster, parts: Parts, job: Job, cell: Cell) -> dic
     events = job.directory / "events"
     events.mkdir()
     conf = {
-        # Java's second compiler takes a minute of a core in each executor, which few records would pay here.
+        # Java's second compiler pays for what runs for minutes, and would compile in each executor.
         "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": events.as_uri(),
