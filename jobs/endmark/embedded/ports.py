@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import random
 import socket
 import time
 
@@ -12,14 +13,28 @@ LOOPBACK = "127.0.0.1"
 
 _GRACE_SECONDS = 3.0
 _POLL_SECONDS = 0.05
+# Linux and macOS take the ports of outgoing connections from 32768 on. A free port from there was once taken
+# by another program's connection in the seconds until the broker listened.
+_PORTS = range(20_000, 32_768)
+_TRIES = 100
 
 
 def free_port() -> int:
-    """Return a TCP port of 127.0.0.1 that nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a random TCP port of 127.0.0.1 that nothing listens on now and no outgoing connection takes.
+
+    Raises:
+        MissingPartError: none of 100 random ports is free.
+    """
+    # Parallel processes of tests seed the module's generator alike, so the operating system's is used.
+    chance = random.SystemRandom()
+    for _ in range(_TRIES):
+        port = chance.choice(_PORTS)
+        if _refusal(port) is None and not listens(port):
+            return port
+    raise MissingPartError(
+        f"{_TRIES} random ports from {_PORTS.start} to {_PORTS.stop - 1} of {LOOPBACK} are all in use; "
+        "stop what listens there"
+    )
 
 
 def require_free_port(port: int, part: str) -> None:
