@@ -21,7 +21,10 @@ SEED := $(or $(SEED),$(shell date +%s))
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
 
-# Modules are compiled when they are imported. To compile all of them took 47 of 96 s.
+# Modules are compiled when they are first imported, since to compile all of them took 47 of 96 s. A caller who forbids
+# Python to keep what it has compiled would wait 2 s in every start of every process.
+unexport PYTHONDONTWRITEBYTECODE
+
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps -r requirements.lock

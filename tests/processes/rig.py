@@ -35,8 +35,8 @@ PIPELINES = Path(__file__).parent / "pipelines"
 NAMES = tuple(sorted(file.stem for file in PIPELINES.glob("*.yaml")))
 START_SECONDS = 400.0
 OUTSIDE = "ENDMARK_MOUNTS_OUTSIDE"  # the variable with the mount namespace of whoever has started the runner
-# Java's second compiler pays for what runs for minutes. These programs are killed before.
-SHORT_LIVES = dict.fromkeys(("SPARK_SUBMIT_OPTS", "ENDMARK_BROKER_JAVA_OPTIONS"), "-XX:TieredStopAtLevel=1")
+# Java's second compiler pays for what runs for minutes. The brokers are killed before.
+SHORT_LIVES = {"ENDMARK_BROKER_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 _POLL_SECONDS = 0.25
 _MOST_IN_VAIN = 20  # ends of a job in a row without a batch between them
 _PAUSE_SECONDS = 1.0  # between the end of a job and its next start

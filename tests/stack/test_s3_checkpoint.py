@@ -18,7 +18,7 @@ from endmark.spark.session import start_session
 
 spark = start_session(
     "checkpoint", spark_jars(print), master="local[1]", shuffle_partitions=1, driver_memory="700m",
-    delta=False, store=s3_settings(os.environ), store_jars=s3_jars(print),
+    delta=False, more=s3_settings(os.environ), store_jars=s3_jars(print),
 )
 jvm = spark._jvm
 directory = jvm.org.apache.hadoop.fs.Path("s3a://shop/checkpoint/spark/offsets")

@@ -31,15 +31,11 @@ _WORKERS = Path(__file__).with_name("python.sh")
 # and the commit log says which of them count.
 STATE_FORMAT = f"{_STATE}.checkpointFormatVersion"
 SAFE_FORMAT = "2"
-# Java's compilers took 12 of the 33 s of CPU from a job's start to its first output, most of it for code that
-# planning runs once. These limits are ten times the usual ones. Code that runs for each row reaches them
-# within a batch.
-_COMPILED_LATER = (
-    "-XX:Tier3InvocationThreshold=2000 -XX:Tier3MinInvocationThreshold=1000 "
-    "-XX:Tier3CompileThreshold=5000 -XX:Tier3BackEdgeThreshold=120000 "
-    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
-    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
-)
+# Java has a quick compiler, and one that optimizes what runs for minutes. Rows are the work of Python and of
+# libraries in C++. Without the second compiler, the auction pipeline gave 13 % more records/s in its first
+# twenty seconds, and as many from then on. After 500 batches of 1,000 rows, a batch took 0.25 s instead of
+# 0.22 to 0.24 s.
+_QUICKLY_COMPILED = "-XX:TieredStopAtLevel=1"
 # A start makes two garbage collections instead of eight, in 0.2 s of CPU instead of 0.6 s. Two of the eight
 # were of the whole heap, since classes had outgrown Java's first limit. The share is of the machine's memory,
 # and never exceeds the heap's maximum.
@@ -87,7 +83,7 @@ SETTINGS = STATEFUL | {
     "spark.sql.adaptive.enabled": "false",
     # Blobs of megabytes live for one batch. The parallel collector has throughput for them; G1 aims at
     # pauses.
-    _JAVA: f"-XX:+UseParallelGC {_COLLECTED_LATER} {_COMPILED_LATER}",
+    _JAVA: f"-XX:+UseParallelGC {_COLLECTED_LATER} {_QUICKLY_COMPILED}",
     "spark.executor.defaultJavaOptions": "-XX:+UseParallelGC",
     # There is no web interface, no kill link and no REST submission, since nothing needs them.
     "spark.ui.enabled": "false",
@@ -132,7 +128,7 @@ def start_session(
     shuffle_partitions: int,
     driver_memory: str,
     delta: bool = True,
-    store: Mapping[str, str] = MappingProxyType({}),
+    more: Mapping[str, str] = MappingProxyType({}),
     store_jars: Sequence[Path] = (),
 ) -> SparkSession:
     """Start a Spark session.
@@ -147,11 +143,11 @@ def start_session(
         shuffle_partitions: the number of partitions of a shuffle.
         driver_memory: the driver's heap, as Spark writes it.
         delta: whether Spark reads or writes Delta tables. Each plan then passes Delta's rules, too.
-        store: the settings for an object store that has the checkpoint.
+        more: further settings, such as those for an object store that has the checkpoint.
         store_jars: the jars for that store.
     """
     builder = SparkSession.builder.appName(name)
-    settings = SETTINGS | dict(store) | {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
+    settings = SETTINGS | dict(more) | {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
     if delta:
         settings |= DELTA
     if not submitted():

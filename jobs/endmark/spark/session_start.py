@@ -56,7 +56,7 @@ def session_starting(
             shuffle_partitions=buckets,
             driver_memory=driver_memory,
             delta=False,
-            store=store,
+            more=store,
             store_jars=store_jars,
         )
 
