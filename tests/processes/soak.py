@@ -63,7 +63,7 @@ def soak(rig: Rig, hours: float, seed: int, keep: Callable[[dict[str, Any]], Non
                         if what == "turn"
                         else "relation altered"
                     )
-                    _inject(rig, name if name in FAULTS else "batches small", chance, report)
+                    _inject(rig, name, chance, report)
                     report["turns"] += 1
             rig.stay(1)
         report["wrong"] += settled(rig, HEALED_SECONDS).wrong

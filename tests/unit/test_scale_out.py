@@ -1,0 +1,38 @@
+"""What `make bench-cluster` reads from Spark's event log: seconds without a task, and bytes of shuffles."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cluster.scale_out import between
+
+
+def task(launch: float, finish: float, wrote: int) -> str:
+    info = {"Launch Time": int(launch * 1000), "Finish Time": int(finish * 1000)}
+    metrics = {"Shuffle Write Metrics": {"Shuffle Bytes Written": wrote}}
+    return json.dumps({"Event": "SparkListenerTaskEnd", "Task Info": info, "Task Metrics": metrics})
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    """The log of five tasks, in two files: one ends before the span from 10 to 20 s, one ends after it."""
+    before, *others = [task(7, 9, 1), task(9, 11, 2), task(12, 15, 4), task(13, 16, 8), task(19, 22, 16)]
+    (tmp_path / "events_1").write_text(f"{before}\n" + json.dumps({"Event": "SparkListenerJobEnd"}) + "\n")
+    (tmp_path / "events_2").write_text("\n".join(others) + "\n")
+    return tmp_path
+
+
+def test_idle_time_is_that_without_any_task(events: Path) -> None:
+    idle, _ = between(events, 10, 20)
+    assert idle == pytest.approx(1 + 3)  # from 11 to 12 s, and from 16 to 19 s
+
+
+def test_a_task_counts_where_it_ends(events: Path) -> None:
+    assert [between(events, *span)[1] for span in ((10, 20), (0, 10), (20, 30), (11, 15))] == [14, 1, 16, 4]
+
+
+def test_a_span_without_tasks_is_idle(events: Path) -> None:
+    assert between(events, 30, 35) == (5, 0)
