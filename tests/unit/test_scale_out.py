@@ -1,4 +1,4 @@
-"""What `make bench-cluster` reads from Spark's event log: seconds without a task, and bytes of shuffles."""
+"""The figures of Spark's event log for `make bench-cluster`: seconds without a task, bytes of shuffles."""
 
 from __future__ import annotations
 
