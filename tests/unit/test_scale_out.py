@@ -18,8 +18,15 @@ def task(launch: float, finish: float, wrote: int) -> str:
 
 @pytest.fixture
 def events(tmp_path: Path) -> Path:
-    """The log of five tasks, in two files: one ends before the span from 10 to 20 s, one ends after it."""
-    before, *others = [task(7, 9, 1), task(9, 11, 2), task(12, 15, 4), task(13, 16, 8), task(19, 22, 16)]
+    """The log of six tasks, in two files. The first ends before 10 s, and the last starts after 20 s."""
+    before, *others = [
+        task(7, 9, 1),
+        task(9, 11, 2),
+        task(12, 15, 4),
+        task(13, 16, 8),
+        task(19, 22, 16),
+        task(23, 24, 32),
+    ]
     (tmp_path / "events_1").write_text(f"{before}\n" + json.dumps({"Event": "SparkListenerJobEnd"}) + "\n")
     (tmp_path / "events_2").write_text("\n".join(others) + "\n")
     return tmp_path
@@ -31,7 +38,7 @@ def test_idle_time_is_that_without_any_task(events: Path) -> None:
 
 
 def test_a_task_counts_where_it_ends(events: Path) -> None:
-    assert [between(events, *span)[1] for span in ((10, 20), (0, 10), (20, 30), (11, 15))] == [14, 1, 16, 4]
+    assert [between(events, *span)[1] for span in ((10, 20), (0, 10), (20, 30), (11, 15))] == [14, 1, 48, 4]
 
 
 def test_a_span_without_tasks_is_idle(events: Path) -> None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 CORES = 2
 ON_HEAP = "spark-heap"  # the contender whose state is on the heap
 _HEAP = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+# A job does without Java's optimizing compiler. Spark's own operators work in Java, so they have it.
+OPTIMIZED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"}
 _MOST_BATCHES = 10_000
 
 
@@ -41,8 +43,6 @@ class BatchRead:
 def session(contender: str, jars: list[str], driver_memory: str) -> SparkSession:
     """Start Spark as a job has it, on `CORES` cores, but with Java's optimizing compiler.
 
-    A job does without it. Spark's own operators do all their work in Java.
-
     Args:
         contender: the name of the application.
         jars: its jars.
@@ -54,7 +54,7 @@ def session(contender: str, jars: list[str], driver_memory: str) -> SparkSession
         master=f"local[{CORES}]",
         shuffle_partitions=CORES,
         driver_memory=driver_memory,
-        more={"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"},
+        more=OPTIMIZED,
     )
     # Else a query forgets what it told of all batches but the last hundred.
     session.conf.set("spark.sql.streaming.numRecentProgressUpdates", _MOST_BATCHES)
