@@ -100,26 +100,29 @@ def _driver_killed(rig: Rig, chance: Random, marker: Marker) -> Iterator[None]:
     assert rig.wait(lambda: not any(map(_is_alive, others)), 30), "processes of a dead driver live on"
 
 
-def _jvm(rig: Rig) -> int:
-    [found] = [pid for pid in rig.processes() if "org.apache.spark.deploy.SparkSubmit" in _command(pid)]
-    return found
+def _jvms(rig: Rig) -> list[int]:
+    """Return the JVM of the driver; nothing while a job starts."""
+    return [pid for pid in rig.processes() if "org.apache.spark.deploy.SparkSubmit" in _command(pid)]
 
 
 @contextmanager
 def _jvm_killed(rig: Rig, chance: Random, marker: Marker) -> Iterator[None]:
     _wait_a_moment(rig, chance)
     with rig.unattended():
-        jvm = _jvm(rig)
-        os.kill(jvm, signal.SIGKILL)
-        ended = rig.wait(lambda: not rig.job.running, 60)
-        assert ended, "the driver goes on without its JVM"
-        marker.seen |= {"code": rig.end().code, "error": rig.end().error[:200], **_window(rig)}
-        marker.landed = rig.end().code == 1
+        for jvm in _jvms(rig):
+            os.kill(jvm, signal.SIGKILL)
+            ended = rig.wait(lambda: not rig.job.running, 60)
+            assert ended, "the driver goes on without its JVM"
+            marker.seen |= {"code": rig.end().code, "error": rig.end().error[:200], **_window(rig)}
+            marker.landed = rig.end().code == 1
     yield
 
 
 def _workers(rig: Rig) -> list[int]:
-    """Return the Python processes of tasks: Spark's daemon has forked them, and our server the daemon."""
+    """Return the Python processes of tasks: Spark's daemon has forked them, and our server the daemon.
+
+    There are none before the first task of a job.
+    """
     servers = [pid for pid in rig.processes() if _PREFORK in _command(pid)]
     daemons = descendants(servers[0])[1:] if servers else []
     return [worker for daemon in daemons for worker in descendants(daemon)[1:]]
@@ -130,9 +133,10 @@ def _worker_killed(rig: Rig, chance: Random, marker: Marker) -> Iterator[None]:
     _wait_a_moment(rig, chance)
     ends = len(rig.ends)
     workers = _workers(rig)
-    worker = chance.choice(workers)
-    os.kill(worker, signal.SIGKILL)
-    marker.landed = rig.wait(lambda: not _is_alive(worker), 10)
+    if workers:
+        worker = chance.choice(workers)
+        os.kill(worker, signal.SIGKILL)
+        marker.landed = rig.wait(lambda: not _is_alive(worker), 10)
     yield
     marker.seen |= {"workers": len(workers), "job ended": len(rig.ends) > ends}
 

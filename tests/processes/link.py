@@ -1,9 +1,10 @@
-"""A TCP proxy between a job and its database that delays, resets, truncates or swallows replies."""
+"""A TCP proxy between a job and a server. It harms replies, or answers reads with an error."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+import re
 import socket
 import struct
 import threading
@@ -22,6 +23,11 @@ HARMS = {
     "truncate": "half of a reply comes, and then the connection is closed",
     "swallow": "no reply comes, and the connection stays open",
 }
+# MySQL's reply to a query that was the victim of a deadlock, with the header of a packet.
+DEADLOCK = "deadlock"
+_ERROR = b"\xff" + struct.pack("<H", 1213) + b"#40001Deadlock found when trying to get lock"
+_DEADLOCK = struct.pack("<I", len(_ERROR) | 1 << 24) + _ERROR
+_QUERY = re.compile(rb".{4}\x03\s*SELECT", re.DOTALL | re.IGNORECASE)  # a packet of MySQL with a read
 
 
 class Link:
@@ -29,6 +35,7 @@ class Link:
 
     Attributes:
         port: the port to connect to.
+        target: the port of the server.
         harmed: the number of replies that were harmed.
 
     Args:
@@ -39,7 +46,7 @@ class Link:
     def __init__(self, target: int, seed: int) -> None:
         self.port = free_port()
         self.harmed = 0
-        self._target = target
+        self.target = target
         self._chance = random.Random(seed)
         self._harm: str | None = None
         self._share = 1.0
@@ -59,7 +66,7 @@ class Link:
 
     @contextmanager
     def harming(self, harm: str, share: float) -> Iterator[None]:
-        """Harm a share of the replies while the body runs."""
+        """Harm a share of the replies while the body runs; a deadlock ends a share of MySQL's reads."""
         self._harm, self._share = harm, share
         try:
             yield
@@ -73,28 +80,35 @@ class Link:
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            upstream, to_server = await asyncio.open_connection(LOOPBACK, self._target)
+            upstream, to_server = await asyncio.open_connection(LOOPBACK, self.target)
         except OSError:
             _reset(writer)
             return
-        forward = asyncio.ensure_future(self._forward(reader, to_server))
+        forward = asyncio.ensure_future(self._forward(reader, to_server, writer))
         with suppress(OSError):
             await self._reply(upstream, writer)
         forward.cancel()
         for each in (to_server, writer):
             each.close()
 
-    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(
+        self, reader: asyncio.StreamReader, to_server: asyncio.StreamWriter, back: asyncio.StreamWriter
+    ) -> None:
         with suppress(OSError):
             while data := await reader.read(_CHUNK):
-                writer.write(data)
-                await writer.drain()
-        writer.close()
+                if self._harm == DEADLOCK and _QUERY.match(data) and self._chance.random() < self._share:
+                    self.harmed += 1
+                    back.write(_DEADLOCK)
+                    await back.drain()
+                    continue
+                to_server.write(data)
+                await to_server.drain()
+        to_server.close()
 
     async def _reply(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(_CHUNK):
             harm = self._harm
-            if harm is not None and self._chance.random() < self._share:
+            if harm in HARMS and self._chance.random() < self._share:
                 self.harmed += 1
                 if harm == "delay":
                     await asyncio.sleep(self._chance.uniform(0.05, 2.0))

@@ -19,8 +19,8 @@ from deltalake import DeltaTable
 from endmark.control.database import FinishedBatch, OpsDatabase
 from endmark.driver.checkpoint import app_id_of
 from endmark.driver.planned_batches import newest
-from endmark.embedded.broker import Broker
 from endmark.embedded.mariadb import MariaDb
+from endmark.embedded.ports import LOOPBACK, free_port
 from endmark.embedded.process import ManagedProcess
 from endmark.errors import MissingPartError
 from endmark.metrics import sample
@@ -28,6 +28,7 @@ from endmark_feed.options import FeedOptions
 from processes.feed import RATE, SELLERS, Feed, Place
 from processes.kill_points import Trap
 from processes.link import Link
+from processes.linked_broker import LinkedBroker
 from support.processes import descendants
 from support.warehouse import Warehouse, errors
 
@@ -52,7 +53,7 @@ class End:
 
 
 class Rig:
-    """A broker, a database, a link between job and database, a feed and a job on one of the `PIPELINES`.
+    """A broker, a database, links from the job to both, a feed and a job on one of the `PIPELINES`.
 
     Attributes:
         job: the job that runs, or has ended last.
@@ -90,14 +91,16 @@ class Rig:
             for part, size in _DISKS.items():
                 self._mount(self.disk(part), size)
             os.environ |= {"ENDMARK_TRAP": str(self.directory), "PYTHONPATH": _with_tests()} | SHORT_LIVES
-            self.broker = self._stack.enter_context(Broker(self.disk("broker") / "data", say=print))
+            self.broker_link = self._stack.enter_context(Link(free_port(), self.seed))
+            broker = LinkedBroker(self.disk("broker") / "data", self.broker_link)
+            self.broker = self._stack.enter_context(broker)
             self.database = self._stack.enter_context(MariaDb(self.disk("database") / "data", memory="64M"))
             url = sa.make_url(self.database.url)
             assert url.port is not None
-            self.link = self._stack.enter_context(Link(url.port, self.seed))
+            self.database_link = self._stack.enter_context(Link(url.port, self.seed))
             self.engine = sa.create_engine(self.database.url, poolclass=sa.NullPool)
             self._stack.callback(self.engine.dispose)
-            through = url.set(port=self.link.port).render_as_string(hide_password=False)
+            through = url.set(port=self.database_link.port).render_as_string(hide_password=False)
             disk = self.disk("job")
             self.warehouse = Warehouse(
                 self.directory,
@@ -108,6 +111,7 @@ class Rig:
                 tables=disk / "warehouse",
                 checkpoint=disk / "checkpoint",
                 program="processes.kill_points",
+                job_bootstrap=f"{LOOPBACK}:{self.broker_link.port}",
             )
             self._ops = self._stack.enter_context(closing(OpsDatabase(self.warehouse.ops_url)))
             self.feed = Feed(self.broker.bootstrap, self.seed, self._rate)

@@ -41,7 +41,10 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         yield found
 
 
-@pytest.mark.parametrize("name", ["none", "killed: between tables", "replies: reset", "poison"])
+@pytest.mark.parametrize(
+    "name",
+    ["none", "killed: between tables", "replies: reset", "broker's replies: reset", "deadlocks", "poison"],
+)
 def test_a_case(rig: Rig, name: str) -> None:
     outcome = run_case(rig, FAULTS[name], f"test {name}")
 

@@ -102,7 +102,11 @@ class Walk:
         else:
             marker = Marker()
             context = FAULTS[choice].inject(self.rig, chance, marker)
-            context.__enter__()
+            try:
+                context.__enter__()
+            except ProcessLookupError:  # another fault has ended the process meanwhile
+                self.missed[choice] += 1
+                return
             self._active.append(_Active(choice, context, marker))
             self.rig.stay(chance.uniform(0.5, 3))
 

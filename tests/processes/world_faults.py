@@ -1,11 +1,11 @@
-"""Faults around a job: its link to the database, full disks, much data, and records that are wrong."""
+"""Faults around a job: its links to the servers, full disks, much data, and records that are wrong."""
 
 from __future__ import annotations
 
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
@@ -20,11 +20,14 @@ from endmark.wire.control import Turn
 from endmark_feed.message import BIDS, ITEMS, punctuation
 from processes.fault import Fault, Inject, Job, Marker
 from processes.feed import MAX_RECORD, PARTITIONS
-from processes.link import HARMS
+from processes.link import DEADLOCK, HARMS, Link
 from processes.rig import Rig
 from simulation.noise import NOISE
 
-_LINK, _DISK, _INPUT, _KNOBS = (frozenset({part}) for part in ("database", "disk", "input", "knobs"))
+_BROKER, _DATABASE, _DISK, _INPUT, _KNOBS = (
+    frozenset({part}) for part in ("broker", "database", "disk", "input", "knobs")
+)
+_SHARES = (0.5, 0.5, 0.5, 1.0)  # of the replies, for each of the harms
 _FRESH = 1_000_000_000  # ids of items from here on are ours, and not the feed's
 _SKEWED = 3_000
 _BLOCK = b"\0" * (1 << 16)
@@ -32,14 +35,15 @@ _FULL = "No space left", "no space left", "os error 28"
 _ENDS_SECONDS = 120.0
 
 
-def _harmed(harm: str, share: float) -> Inject:
+def _harmed(of: Callable[[Rig], Link], harm: str, share: float) -> Inject:
     @contextmanager
     def inject(rig: Rig, _chance: Random, marker: Marker) -> Iterator[None]:
-        before = rig.link.harmed
-        with rig.link.harming(harm, share):
+        link = of(rig)
+        before = link.harmed
+        with link.harming(harm, share):
             yield
-        marker.seen["replies"] = rig.link.harmed - before
-        marker.landed = rig.link.harmed > before
+        marker.seen["replies"] = link.harmed - before
+        marker.landed = link.harmed > before
 
     return inject
 
@@ -249,11 +253,31 @@ FAULTS = (
         f"replies: {harm}": Fault(
             "F8",
             how,
-            _harmed(harm, share),
+            _harmed(lambda rig: rig.database_link, harm, share),
             seconds=(8, 12) if harm != "swallow" else (15, 20),
-            parts=_LINK,
+            parts=_DATABASE,
         )
-        for (harm, how), share in zip(HARMS.items(), (0.5, 0.5, 0.5, 1.0), strict=True)
+        for (harm, how), share in zip(HARMS.items(), _SHARES, strict=True)
+    }
+    | {
+        f"broker's replies: {harm}": Fault(
+            "F5",
+            how,
+            _harmed(lambda rig: rig.broker_link, harm, share),
+            Job.MAY_END,
+            seconds=(8, 12) if harm != "swallow" else (15, 20),
+            parts=_BROKER,
+        )
+        for (harm, how), share in zip(HARMS.items(), _SHARES, strict=True)
+    }
+    | {
+        "deadlocks": Fault(
+            "F7",
+            "the database answers half of the reads with the error 1213, as to the victim of a deadlock",
+            _harmed(lambda rig: rig.database_link, DEADLOCK, 0.5),
+            seconds=(8, 12),
+            parts=_DATABASE,
+        ),
     }
     | {
         "job's disk full": Fault(
@@ -272,7 +296,7 @@ FAULTS = (
             Job.MAY_END,
             (3, 3),
             disk=True,
-            parts=frozenset({"broker"}),
+            parts=_BROKER,
             weight=0.3,
         ),
         "database's disk full": Fault(
@@ -281,7 +305,7 @@ FAULTS = (
             _database_disk_full,
             seconds=(5, 5),
             disk=True,
-            parts=_LINK,
+            parts=_DATABASE,
         ),
         "large records": Fault("F10", "a row and a broken record of 4 MiB each", _large_record, parts=_INPUT),
         "skew": Fault("F10", "3,000 bids at once are on one item", _skew, parts=_INPUT),

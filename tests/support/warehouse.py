@@ -31,7 +31,8 @@ START_SECONDS = 300.0
 class Warehouse:
     """Everything of one auction pipeline below one directory, but for what lies in an object store.
 
-    The module `program` is the command line that runs jobs.
+    The module `program` is the command line that runs jobs. Jobs find the broker at `job_bootstrap`, or where
+    everybody finds it.
     """
 
     def __init__(
@@ -44,6 +45,8 @@ class Warehouse:
         tables: Location | None = None,
         checkpoint: Location | None = None,
         program: str = "endmark.cli",
+        *,
+        job_bootstrap: str | None = None,
     ) -> None:
         self.pipeline = pipeline
         self._program = program
@@ -51,6 +54,7 @@ class Warehouse:
         self.tables = directory / "warehouse" if tables is None else tables
         self.checkpoint = directory / "checkpoint" if checkpoint is None else checkpoint
         self.broker = broker
+        self._job_bootstrap = broker.bootstrap if job_bootstrap is None else job_bootstrap
         self.relation_url = relation_url
         self.feed_options = feed
         self.ops_url = f"sqlite:///{directory / 'ops.db'}"
@@ -66,7 +70,7 @@ class Warehouse:
         self._jobs += 1
         arguments = [
             str(self.pipeline),
-            f"--bootstrap={self.broker.bootstrap}",
+            f"--bootstrap={self._job_bootstrap}",
             f"--warehouse={self.tables}",
             f"--checkpoint={self.checkpoint}",
             f"--ops-url={self.ops_url}",
