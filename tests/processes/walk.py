@@ -8,6 +8,7 @@ from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
+from endmark.errors import MissingPartError
 from processes.campaign import ended, fitting
 from processes.case import HEALED_SECONDS, Outcome, caught_up, settled
 from processes.fault import Fault, Marker
@@ -104,7 +105,7 @@ class Walk:
             context = FAULTS[choice].inject(self.rig, chance, marker)
             try:
                 context.__enter__()
-            except ProcessLookupError:  # another fault has ended the process meanwhile
+            except (ProcessLookupError, MissingPartError):  # another fault is in the way
                 self.missed[choice] += 1
                 return
             self._active.append(_Active(choice, context, marker))

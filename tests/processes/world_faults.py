@@ -315,14 +315,14 @@ FAULTS = (
             _turned("steps.matched.memory", (None, "20kB", "100kB")),
             seconds=(5, 8),
             pipelines=_AUCTION,
-            parts=_KNOBS,
+            parts=_KNOBS | _BROKER,
         ),
         "batches small": Fault(
             "F10",
             "the knob of the batch's size is turned, which starts the query anew",
             _turned("batch.records", (2000, 150, 500, 5000)),
             seconds=(5, 8),
-            parts=_KNOBS,
+            parts=_KNOBS | _BROKER,
         ),
         "poison": Fault(
             "F11",
