@@ -8,7 +8,7 @@ Airflow's variables say where a job runs:
 
 - endmark_master: the Spark master, such as spark://HOST:7077 or k8s://https://HOST:6443. By default, the job
   runs on Airflow's worker alone. On a cluster, this worker has the driver, and the nodes have executors.
-- endmark_buckets: the hash shares of state, two by default. They are fixed for the life of a checkpoint.
+- endmark_buckets: the hash shares of state, two by default. A checkpoint can have a multiple of them later.
 """
 
 from __future__ import annotations

@@ -227,7 +227,14 @@ KINDS = {
     "tables lost": Kind("the checkpoint is there without its tables", _lose_tables, r"table \S+ is missing"),
     "table torn": Kind("half of a table's newest version is there", _tear_version, r"_delta_log"),
     "other buckets": Kind(
-        "the job starts with another number of buckets", _do_nothing, "buckets was 2, is 3", buckets=3
+        "the job starts with half as many buckets more", _do_nothing, "buckets was 2, is 3", buckets=3
+    ),
+    "buckets doubled": Kind("the job starts with twice as many buckets", _do_nothing, buckets=4),
+    "buckets doubled too early": Kind(
+        "the last batch has no commit, and the job starts with twice as many buckets",
+        _lose_commit,
+        r"has 2 buckets and cannot have 4 yet: batch \d+ .*is not finished",
+        buckets=4,
     ),
     "knobs changed": Kind(
         "the job starts with smaller batches",

@@ -23,7 +23,7 @@ from endmark.operators.stream_join.members import Member
 from endmark.punctuation.pattern import Between
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state import manifest
-from endmark.state.keys import KeySpec
+from endmark.state.keys import KeySpec, Share
 from endmark.state.store import MemoryBlobs, SegmentStore
 from support.cases import cases
 from support.sizes import BUCKETS, MERGING, Merging
@@ -45,25 +45,39 @@ class Shares:
         self.buckets = Buckets(tuple(range(buckets)))
         self.key = KeySpec.of(["key"], [kind])
         self.kind = kind
-        self.blobs = MemoryBlobs()
-        self._store = SegmentStore(self.blobs, directory)
+        self._directory = directory
         self._options = options
         self.patterns = KeyPromises("s", self.key, [kind], 1)
-        self.parts = [self._empty() for _ in range(buckets)]
+        self.blobs = [MemoryBlobs() for _ in range(buckets)]
+        self.parts = [self._empty(blobs) for blobs in self.blobs]
 
-    def _empty(self) -> ClosedKeys:
-        return ClosedKeys(
-            self._store, self.key, self.patterns, [Member("s")], buckets=len(self.buckets), **self._options
-        )
+    def _empty(self, blobs: MemoryBlobs) -> ClosedKeys:
+        store = SegmentStore(blobs, self._directory)
+        buckets = len(self.buckets)
+        return ClosedKeys(store, self.key, self.patterns, [Member("s")], buckets=buckets, **self._options)
 
     def snapshots(self) -> list[bytes]:
         return [manifest.save(part.lists(), {}) for part in self.parts]
 
     def restore(self) -> None:
         snapshots = self.snapshots()
-        self.parts = [self._empty() for _ in snapshots]
+        self.parts = [self._empty(blobs) for blobs in self.blobs]
         for part, snapshot in zip(self.parts, snapshots, strict=True):
             manifest.load(snapshot, part.lists())
+
+    def split(self, factor: int) -> None:
+        """Split each bucket into some, each of which begins with a copy of its state."""
+        snapshots, stored = self.snapshots(), [blobs.blobs for blobs in self.blobs]
+        before, count = len(snapshots), factor * len(snapshots)
+        self.buckets = Buckets(tuple(range(count)))
+        self.blobs = [MemoryBlobs() for _ in range(count)]
+        self.parts = []
+        for number, blobs in enumerate(self.blobs):
+            blobs.blobs = dict(stored[number % before])
+            part = self._empty(blobs)
+            manifest.load(snapshots[number % before], part.lists())
+            part.keep(Share(number, count))
+            self.parts.append(part)
 
     def close(self, keys: pa.Array, partitions: Any, offsets: Any, time: int = 0, **more: Any) -> None:
         columns = {"key": keys, "partition": pa.array(partitions), "offset": pa.array(offsets)}
@@ -124,7 +138,8 @@ def test_ten_million_dense_keys_take_less_than_a_megabyte(tmp_path: Path, total:
     shares.restore()
 
     assert shares.memory < 1_000_000
-    assert sum(map(len, [*shares.blobs.blobs.values(), *shares.snapshots()])) < 1_000_000
+    stored = [data for blobs in shares.blobs for data in blobs.blobs.values()]
+    assert sum(map(len, [*stored, *shares.snapshots()])) < 1_000_000
     asked = [-total // 2 - 1, -total // 2, -1, 0, 1, total // 2 - 1, total // 2, TOP]
     assert shares.closed(asked) == set(asked[1:-2])
 
@@ -138,6 +153,32 @@ def test_dense_dates_and_booleans_are_ranges(tmp_path: Path) -> None:
             shares.close(pa.array(values[:1], kind), [1], [9])
         assert sum(part.ranges.ranges.rows for part in shares.parts) <= 3
         assert shares.closed(values) == set(values)
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.bool_(), pa.timestamp("us", "UTC"), pa.string()])
+def test_keys_of_any_type_stay_closed_in_more_buckets(tmp_path: Path, kind: pa.DataType) -> None:
+    numbers = pa.array([0, 1] if pa.types.is_boolean(kind) else range(60), pa.int32())
+    whole = numbers.cast(pa.int64()) if pa.types.is_timestamp(kind) else numbers
+    values = whole.cast(kind).to_pylist()
+    closed = [value for at, value in enumerate(values) if at % 7]
+    shares = Shares(2, kind, tmp_path)
+    with recent(0):
+        shares.close(pa.array(closed, kind), [0] * len(closed), range(len(closed)))
+        shares.split(3)
+        shares.close(pa.array(closed[:1], kind), [1], [99])
+    assert shares.closed(values) == set(closed)
+
+
+def test_a_range_that_was_split_closes_no_later_key(tmp_path: Path) -> None:
+    """With three buckets, a range that began with another bucket's key would close open keys behind it."""
+    shares = Shares(1, pa.int64(), tmp_path)
+    later = [key for key in range(40, 100) if key % 3]
+    with recent(0), Merging(2, 1 << 19).limits():
+        shares.close(pa.array(range(40)), [0] * 40, range(40))
+        shares.split(3)
+        for at, key in enumerate(later):
+            shares.close(pa.array([key]), [0], [100 + at])
+    assert shares.closed(range(100)) == {*range(40), *later}
 
 
 def test_forgotten_ranges_are_open_however_many_keys_are_asked(tmp_path: Path) -> None:
@@ -171,6 +212,7 @@ KEYS = st.integers(-6, 30)
     kept=st.integers(0, 12),
     restart=st.booleans(),
     far=st.booleans(),
+    split=st.tuples(st.integers(0, 7), st.integers(1, 3)),
 )
 def test_closed_keys_are_a_set(
     tmp_path_factory: pytest.TempPathFactory,
@@ -180,10 +222,13 @@ def test_closed_keys_are_a_set(
     merging: Merging,
     kept: int,
     restart: bool,
+    *,
     far: bool,
+    split: tuple[int, int],
 ) -> None:
     """A key is closed once it is named, and no other key ever is. The first promise of a key says what closed
-    it, and its place is known while it is recent. Patterns drop keys without opening them."""
+    it, and its place is known while it is recent. Patterns drop keys without opening them. All of this holds
+    when each bucket becomes several."""
     place = {number: TOP - 30 + number if far and number > 10 else number for number in range(-6, 31)}
     shares = Shares(buckets, pa.int64(), tmp_path_factory.mktemp("closed"), by_rows=True)
     first: dict[int, tuple[int, int, bool]] = {}
@@ -208,6 +253,8 @@ def test_closed_keys_are_a_set(
                     part.forget()
             if restart:
                 shares.restore()
+            if number == split[0]:
+                shares.split(split[1])
 
         closed = shares.closed(list(place.values()))
         assert {place[key] for key in first if key > promised} <= closed <= {place[key] for key in first}

@@ -61,6 +61,7 @@ KINDS: Mapping[str, Kind] = {
     "relation altered": Kind("rows of the relation that no record asks for come and go", 0.2),
     "clock moves": Kind("seconds pass between two batches, or two attempts at one", 0.3),
     "upkeep": Kind("`endmark maintain` merges files of a table while a batch is committed to it", 0.1),
+    "buckets doubled": Kind("a job starts with twice as many buckets as before, once no row waits", 0.3),
     "answer lost": Kind("a table has a commit, and the job is told that it failed", 0.1),
 }
 # More attempts than these have no fault that ends them, so each run comes to its end.

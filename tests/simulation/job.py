@@ -6,7 +6,7 @@ import shutil
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from unittest.mock import patch
 
 from pyspark.cloudpickle import dumps, loads
@@ -15,6 +15,7 @@ from endmark.driver.checkpoint import claimed
 from endmark.engine.bucket.lookup_levels import lookup_places
 from endmark.engine.bucket.lookup_plan import LookupPlan, lookup_plan, unpaged_lookups
 from endmark.engine.channels import Buckets
+from endmark.engine.earlier_buckets import EarlierBuckets
 from endmark.engine.ingest.control_rows import ControlPlan
 from endmark.engine.ingest.ingest import Ingest
 from endmark.engine.stages import group_stages, stage_plans
@@ -33,10 +34,33 @@ from support.verify_recompute import sellers_of
 from support.verify_world import locate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from endmark.spark.sink import Sink
     from simulation.world import World
+
+
+# A bucket keeps its label when the number of buckets is doubled, as with `endmark.spark.plan.bucket_labels`.
+_LABELS = (*LABELS, 14)
+
+
+class Planned(NamedTuple):
+    """The plans of all tasks.
+
+    Attributes:
+        buckets: the buckets of each stage.
+        processors: the operator of each stage.
+        pickled: the plan of the tasks that read.
+    """
+
+    buckets: Buckets
+    processors: Sequence[Any]
+    pickled: bytes
+
+    def ingest(self) -> Ingest:
+        """Return what a task that reads gets."""
+        found: Ingest = loads(self.pickled)
+        return found
 
 
 class Job:
@@ -45,7 +69,6 @@ class Job:
     Attributes:
         world: the world.
         tables: the tables.
-        processors: the operator of each stage, once `plan` has been called.
         partitions: the partitions of each topic, also of the control topic.
         relations: the relations by name.
         records: the records of each partition.
@@ -72,8 +95,7 @@ class Job:
             held = relation_in_memory(declared, OTHERS.get(name, sellers_of(pipeline)))
             rows = held.pages([(None, None)])
             self.relations[name] = SimulatedRelation(name, rows, declared.key)
-        self.processors: list[Any] = []
-        self._ingest = b""
+        self._planned: dict[int, Planned] = {}
 
     @property
     def warehouse(self) -> Path:
@@ -84,22 +106,34 @@ class Job:
         """The directory of local copies of segments."""
         return self.directory / "segments"
 
-    def ingest(self) -> Ingest:
-        """Return what a task that reads gets."""
-        found: Ingest = loads(self._ingest)
-        return found
+    @property
+    def earlier(self) -> EarlierBuckets:
+        """The copies of the states of buckets whose number is doubled."""
+        return EarlierBuckets(self.directory / "earlier", self.world.buckets)
 
     def begin(self) -> None:
         """Make the tables and the copies of segments empty."""
-        for directory in (self.warehouse, self.segments):
+        for directory in (self.warehouse, self.segments, self.directory / "earlier"):
             shutil.rmtree(directory, ignore_errors=True)
         shutil.copytree(self._empty, self.warehouse)
         self.segments.mkdir()
 
-    def plan(self, sink: Sink) -> None:
+    def planned(self, sink: Sink, *, doubled: bool) -> Planned:
+        """Return the plans of all tasks; they are made once for all runs.
+
+        Args:
+            sink: the sink, which knows the tables.
+            doubled: whether there are twice as many buckets as the world has.
+        """
+        count = self.world.buckets * (2 if doubled else 1)
+        if count not in self._planned:
+            self._planned[count] = self._plan(sink, count, self.earlier if doubled else None)
+        return self._planned[count]
+
+    def _plan(self, sink: Sink, count: int, fewer: EarlierBuckets | None) -> Planned:
         """Make the plans of all tasks, as `endmark.spark.plan.build` does it."""
         world, pipeline = self.world, self.world.pipeline
-        buckets = Buckets(LABELS[: world.buckets])
+        buckets = Buckets(_LABELS[:count])
         streams, places = stream_plans(pipeline, dict(world.partitions)), lookup_places(pipeline)
         directories = {name: each.directory(PAGE_ROWS) for name, each in self.relations.items()}
 
@@ -111,9 +145,9 @@ class Job:
         with Clock().running(), unthreaded():
             stages = group_stages(pipeline, buckets, buckets)
             plans = stage_plans(pipeline, streams, looking, buckets, stages, world.full_batch)
-        self.processors = processors(plans, stages, sink.files)
         control = ControlPlan.of(pipeline, unpaged_lookups(pipeline, directories))
-        self._ingest = dumps(Ingest(streams, buckets, control))  # type: ignore[no-untyped-call]
+        ingest = dumps(Ingest(streams, buckets, control))  # type: ignore[no-untyped-call]
+        return Planned(buckets, processors(plans, stages, sink.files, buckets, fewer), ingest)
 
 
 @contextmanager

@@ -30,6 +30,7 @@ from endmark.driver.quarantine import Quarantine
 from endmark.driver.table_log import TableLog
 from endmark.engine import channels, delta_files, delta_log, segment_cache
 from endmark.engine.bucket import process_caches
+from endmark.engine.stored_task import SNAPSHOT, is_idle
 from endmark.errors import EndmarkError
 from endmark.kafka.offsets import Offsets, limited, ranges, shared_out
 from endmark.maintenance import merge_final, put_together
@@ -171,7 +172,7 @@ class Run:
         self._pulses = self._rounds = self._starts = 0
         self._attempts: dict[int, int] = {}
         self._states: dict[At, int] = {}
-        self._has_commit = False
+        self._has_commit = self._is_doubled = False
 
     def outcome(self) -> Outcome:
         """Run the job until nothing is left to do, and read its tables."""
@@ -188,7 +189,7 @@ class Run:
         return Outcome(
             tables,
             self._by_batch(),
-            self._checkpoint.store.states,
+            list(self._checkpoint.store.committed.values()),
             faults.trace,
             faults.trace_hash,
             faults.injected,
@@ -292,14 +293,13 @@ class Run:
         sink = Sink(pipeline, run, pulse, pace, Quarantine(pipeline))
         if self._ledger.latest is not None:
             pulse.batch_done(*self._ledger.latest)
-        if not job.processors:
-            with self._faults.muted():
-                job.plan(sink)
+        self._plan_tasks(sink)
         pace.start()
         while self._plan(pulse, pace):
             number = self._checkpoint.committed
             self._attempts[number] = self._attempts.get(number, -1) + 1
             self._faults.batch(number, self._attempts[number])
+            self._rescale(sink)
             if self._faults.happens("clock moves", "before the batch"):
                 self._clock.move(3 * self._faults.share("clock", self._clock.now))
             try:
@@ -311,6 +311,24 @@ class Run:
                     raise
                 return False
         return True
+
+    def _plan_tasks(self, sink: Sink) -> None:
+        with self._faults.muted():
+            self._planned = self._job.planned(sink, doubled=self._is_doubled)
+
+    def _rescale(self, sink: Sink) -> None:
+        """Double the number of buckets, if that is the fault that happens now, and no row waits."""
+        states = self._checkpoint.store.committed
+        snapshots = [bytes(state.maps["state"][SNAPSHOT,][0]) for state in states.values()]
+        if self._is_doubled or not snapshots or not all(map(is_idle, snapshots)):
+            return
+        if self._faults.happens("buckets doubled", "before the batch"):
+            for (stage, label), state in states.items():
+                number = self._planned.buckets.labels.index(label)
+                blobs = [(blob_id, bytes(data)) for (blob_id,), (data,) in state.maps["state"].items()]
+                self._job.earlier.state(stage, number).write(blobs)
+            self._is_doubled = True
+            self._plan_tasks(sink)
 
     def _plan(self, pulse: Pulse, pace: Pace) -> bool:
         """Log the offsets of the next batch, unless they are; return whether there is a batch to run."""
@@ -362,7 +380,7 @@ class Run:
             self._task(f"reader {number}", partial(self._read, share), None)
             for number, share in enumerate(shared_out(read, self._schedule.readers))
         ]
-        for stage, processor in enumerate(self._job.processors):
+        for stage, processor in enumerate(self._planned.processors):
             labels = dict.fromkeys(row.bucket for output in outputs for row in output.counts)
             outputs = [
                 self._task(
@@ -417,7 +435,7 @@ class Run:
                 self._faults.lose("reading", name)
                 yield batch
 
-        packed = [Packed(**row) for rows in self._job.ingest()(batches()) for row in rows.to_pylist()]
+        packed = [Packed(**row) for rows in self._planned.ingest()(batches()) for row in rows.to_pylist()]
         self._faults.lose("reading", f"{name} ends")
         return packed, None
 

@@ -41,9 +41,9 @@ class StateStore:
         return len(written) - 1
 
     @property
-    def states(self) -> list[State]:
+    def committed(self) -> dict[At, State]:
         """The states that count."""
-        return [self._written[at][attempt] for at, attempt in self._counting.items()]
+        return {at: self._written[at][attempt] for at, attempt in self._counting.items()}
 
     def commit(self, attempts: Mapping[At, int]) -> None:
         """Let the states of these attempts count."""

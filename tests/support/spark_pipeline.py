@@ -142,8 +142,7 @@ class SparkPipeline:
             self._pipeline,
             records,
             self._partitions,
-            self._pages,
-            self._directory.name,
+            plan.Relations(self._pages, self._directory.name),
             self._full_batch,
         )
         return (

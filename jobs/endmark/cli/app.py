@@ -287,7 +287,9 @@ def run(
     checkpoint: Checkpoint = None,
     ops_url: OpsUrl = OPS_URL,
     master: Annotated[str, typer.Option(help="Spark master; ignored under spark-submit.")] = "local[2]",
-    buckets: Annotated[int, typer.Option(min=1, help="Hash shares of state, one task each.")] = 2,
+    buckets: Annotated[
+        int, typer.Option(min=1, help="Hash shares of state, one task each; later a multiple.")
+    ] = 2,
     available_now: Annotated[bool, typer.Option(help="Stop after the records that Kafka holds now.")] = False,
     driver_memory: Annotated[str, typer.Option(help="Heap of the driver, as Spark writes it.")] = "2g",
     assignments: Assignments = None,

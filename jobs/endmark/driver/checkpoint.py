@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shutil
 import uuid
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -15,12 +16,13 @@ from endmark.control.changes import PINNED, rule_of
 from endmark.driver.column_changes import column_changes
 from endmark.driver.planned_batches import newest
 from endmark.errors import ConfigError, MissingPartError
-from endmark.storage import text_if_any, write_text
+from endmark.storage import entries, remove, text_if_any, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from typing import Any
 
+    from endmark.engine.earlier_buckets import EarlierBuckets
     from endmark.pipeline import Pipeline
     from endmark.storage import Location
 
@@ -35,6 +37,8 @@ _TABLES = "endmark/tables.json"
 _SETTINGS = "endmark/settings.json"
 _FIRST_OFFSETS = "endmark/first_offsets.json"
 _START_OFFSETS = "endmark/start_offsets.json"
+_RESCALING = "endmark/rescaling.json"
+_COPIES = "endmark/earlier_buckets"
 
 
 @contextmanager
@@ -224,6 +228,42 @@ def pin(checkpoint: Location, settings: Mapping[str, Any], warehouse: Location) 
         write_text(checkpoint, _SETTINGS, json.dumps(stored, indent=2, sort_keys=True))
 
 
+def buckets_before(checkpoint: Location, buckets: int) -> int | None:
+    """Return the number of buckets that a checkpoint has, if each of them can be split to make `buckets`."""
+    pinned = (pinned_settings(checkpoint) or {}).get("buckets", buckets)
+    return pinned if pinned < buckets and buckets % pinned == 0 else None
+
+
+def earlier_buckets(checkpoint: Location, buckets: int) -> EarlierBuckets:
+    """Return the place for copies of the state of all buckets, of which there are `buckets`."""
+    from endmark.engine.earlier_buckets import EarlierBuckets  # whose arrays other commands do not need
+
+    return EarlierBuckets(checkpoint.resolve() / _COPIES, buckets)
+
+
+def rescaled(checkpoint: Location, before: int, buckets: int) -> None:
+    """Note that the buckets of a checkpoint were split, once their states are copied."""
+    rescaling = {"before": before, "buckets": buckets, "batch": next_batch(checkpoint)}
+    write_text(checkpoint, _RESCALING, json.dumps(rescaling))
+    stored = {**(pinned_settings(checkpoint) or {}), "buckets": buckets}
+    write_text(checkpoint, _SETTINGS, json.dumps(stored, indent=2, sort_keys=True))
+
+
+def fewer_buckets(checkpoint: Location) -> EarlierBuckets | None:
+    """Return the buckets that were split, until a batch is committed; the copies are removed then."""
+    found = _stored(checkpoint, _RESCALING)
+    if found is None:
+        return None
+    if next_batch(checkpoint) <= found["batch"]:
+        return earlier_buckets(checkpoint, found["before"])
+    copies = checkpoint / _COPIES
+    remove(copies, entries(copies, below=True))
+    if isinstance(copies, Path):
+        shutil.rmtree(copies, ignore_errors=True)
+    remove(checkpoint, [_RESCALING])
+    return None
+
+
 def pinned_settings(checkpoint: Location) -> dict[str, Any] | None:
     """Return the settings that a checkpoint was made with; `None` if no job has made one there."""
     found: dict[str, Any] | None = _stored(checkpoint, _SETTINGS)
@@ -308,7 +348,8 @@ def _changes(name: str, was: Any, now: Any) -> list[str]:
             for field in fields
             for change in _changes(f"{name}.{field}", was.get(field), now.get(field))
         ]
-    return [f"{name} was {_shown(was)}, is {_shown(now)}"]
+    more = f" (a multiple of {was} is possible)" if name == "buckets" else ""
+    return [f"{name} was {_shown(was)}, is {_shown(now)}{more}"]
 
 
 def _shown(value: Any) -> str:

@@ -21,7 +21,7 @@ class JobOptions:
         ops_url: the SQLAlchemy URL of the ops database.
         master: the Spark master. A program that spark-submit has started uses spark-submit's master and
             memory.
-        buckets: the number of hash shares of state, one task each; fixed for the life of a checkpoint.
+        buckets: the number of hash shares of state, one task each. A checkpoint can later have a multiple.
         available_now: stop when all records that Kafka holds at the start are read and none of them waits.
         driver_memory: the driver's heap, as Spark writes it.
     """

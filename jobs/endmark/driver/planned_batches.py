@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from endmark.errors import ConfigError
-from endmark.storage import entries, text_if_any
+from endmark.storage import entries, read_text, text_if_any
 
 if TYPE_CHECKING:
     from endmark.storage import Location
@@ -45,6 +45,12 @@ def planned_ends(spark_checkpoint: Location) -> dict[str, dict[str, int]]:
     """Return the first offset that no batch was planned for, by topic and partition; empty before a batch."""
     planned = newest(spark_checkpoint / "offsets")
     return {} if planned is None else _offsets(spark_checkpoint, planned)
+
+
+def state_partitions(spark_checkpoint: Location, batch: int) -> int:
+    """Return the number of partitions that state has since a batch was planned."""
+    settings = json.loads(read_text(spark_checkpoint / "offsets", str(batch)).splitlines()[1])["conf"]
+    return int(settings["spark.sql.shuffle.partitions"])
 
 
 def require_whole(spark_checkpoint: Location) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from endmark.engine import channels
 from endmark.engine.bucket.task import BucketSnapshot, BucketTask
 from endmark.engine.groups.task import GroupTask
+from endmark.state import manifest
 from endmark.state.store import SegmentStore
 
 if TYPE_CHECKING:
@@ -17,12 +18,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from endmark.engine.bucket.plan import BucketPlan
+    from endmark.engine.earlier_buckets import TakenOver
     from endmark.engine.groups.stage import GroupStage
     from endmark.profile import Profile
 
 # The snapshot of a task lies among its segments, under a name that no segment has. A second variable of
 # Spark's state would take 11 ms of each task until Spark has made it, and each further call 5 ms.
-_SNAPSHOT = "snapshot"
+SNAPSHOT = "snapshot"
+
+
+def is_idle(snapshot: bytes) -> bool:
+    """Return whether no row waits in a lookup of the bucket that has a snapshot."""
+    if manifest.is_one(snapshot):  # of a bucket of groups
+        return True
+    return not any(map(manifest.rows, BucketSnapshot.decoded(snapshot).lookups.values()))
 
 
 class StateBlobs:
@@ -50,6 +59,16 @@ class StateBlobs:
         self._state.removeKey((blob_id,))
 
 
+def _snapshot(blobs: StateBlobs, taken_over: TakenOver | None) -> bytes | None:
+    """Return the snapshot of a bucket; one without a state takes over that of an earlier bucket, if any."""
+    found = blobs.find(SNAPSHOT)
+    if found is None and taken_over is not None and taken_over.state is not None:
+        for blob_id, data in taken_over.state.blobs():
+            blobs.put(blob_id, data)
+        found = blobs.find(SNAPSHOT)
+    return found
+
+
 class StoredBucket:
     """The task of a bucket with its state in Spark's state store.
 
@@ -57,10 +76,15 @@ class StoredBucket:
         plan: the plan of all buckets.
         state: Spark's map state with the snapshot and the segments by id.
         cache: the directory for local copies of segments.
+        taken_over: the bucket's keys, and the state of the bucket that had them before; `None` if the number
+            of buckets never changes.
     """
 
-    def __init__(self, plan: BucketPlan, state: Any, cache: Path) -> None:
+    def __init__(
+        self, plan: BucketPlan, state: Any, cache: Path, taken_over: TakenOver | None = None
+    ) -> None:
         self._plan = plan
+        self._taken_over = taken_over
         self._blobs = StateBlobs(state)
         self._store = SegmentStore(self._blobs, cache)
 
@@ -73,14 +97,16 @@ class StoredBucket:
         """Run a batch and keep its state. It takes and yields the same as `BucketTask.run`."""
         profile = self._store.profile
         with profile.phase("load"):
-            found = self._blobs.find(_SNAPSHOT)
+            found = _snapshot(self._blobs, self._taken_over)
             restored = None if found is None else BucketSnapshot.decoded(found)
             task = BucketTask(self._plan, self._store, restored)
+            if self._taken_over is not None:
+                task.keep(self._taken_over.share)
         for output in task.run(profile.each("shuffle", packed)):
             with profile.phase("hand_over"):
                 yield output
         with profile.phase("store"):
-            self._blobs.put(_SNAPSHOT, task.snapshot().encoded())
+            self._blobs.put(SNAPSHOT, task.snapshot().encoded())
         yield channels.METRICS, json.dumps({"samples": profile.take()}).encode()
 
 
@@ -91,10 +117,15 @@ class StoredGroups:
         stage: the plan of the second stage.
         state: Spark's map state with the snapshot and the segments by id.
         cache: the directory for local copies of segments.
+        taken_over: the bucket's keys, and the state of the bucket that had them before; `None` if the number
+            of buckets never changes.
     """
 
-    def __init__(self, stage: GroupStage, state: Any, cache: Path) -> None:
+    def __init__(
+        self, stage: GroupStage, state: Any, cache: Path, taken_over: TakenOver | None = None
+    ) -> None:
         self._stage = stage
+        self._taken_over = taken_over
         self._blobs = StateBlobs(state)
         self._store = SegmentStore(self._blobs, cache)
 
@@ -107,10 +138,12 @@ class StoredGroups:
         """Run a batch and keep its state. It takes and yields the same as `GroupTask.run`."""
         profile = self._store.profile
         with profile.phase("load"):
-            task = GroupTask(self._stage, self._store, self._blobs.find(_SNAPSHOT))
+            task = GroupTask(self._stage, self._store, _snapshot(self._blobs, self._taken_over))
+            if self._taken_over is not None:
+                task.keep(self._taken_over.share)
         for output in task.run(profile.each("shuffle", packed)):
             with profile.phase("hand_over"):
                 yield output
         with profile.phase("store"):
-            self._blobs.put(_SNAPSHOT, task.snapshot())
+            self._blobs.put(SNAPSHOT, task.snapshot())
         yield channels.METRICS, json.dumps({"samples": profile.take()}).encode()

@@ -29,8 +29,10 @@ from endmark.kafka.offsets import TopicEnds
 from endmark.operators.lookup.strategies import require_readable
 from endmark.relation.sql import SqlRelation
 from endmark.spark.listener import BatchListener
+from endmark.spark.plan import Relations
 from endmark.spark.publish import output_topics
 from endmark.spark.queries import Queries, StallNotice
+from endmark.spark.rescale import rescale
 from endmark.spark.sink import JobRun, Sink
 from endmark.spark.tables import prepare, targets
 
@@ -80,7 +82,8 @@ def run_job(
     with checkpoint.claimed(options.checkpoint) as app_id:
         published = output_topics(pipeline, options.bootstrap, app_id)
         _keep_start_offsets(options, list(partitions))
-        settings = checkpoint.settings(pipeline, options.buckets)
+        before = checkpoint.buckets_before(options.checkpoint, options.buckets)
+        settings = checkpoint.settings(pipeline, before or options.buckets)
         checkpoint.pin(options.checkpoint, settings, options.warehouse)
         tables = targets(pipeline, options.warehouse.resolve())
         by_name = {table.path.name: table for table in tables}
@@ -164,6 +167,9 @@ def _run(
     say("Spark is up")
     if spark.version == _LEAKS_SOCKETS:
         say(f"Spark {spark.version} keeps a socket open for each task (SPARK-58932); install pyspark 4.2.1")
+    before = checkpoint.buckets_before(options.checkpoint, options.buckets)
+    if before is not None:
+        rescale(spark, options.checkpoint, before, options.buckets, say)
     signs.ask(lambda: spark.streams.active)
     steps, unpaged = steps_of(pipeline), unpaged_lookups(pipeline, directories)
 
@@ -187,10 +193,10 @@ def _run(
             spark,
             pipeline,
             options,
-            directories,
-            run.run_id,
+            Relations(directories, run.run_id),
             run.partitions,
             checkpoint.start_offsets(options.checkpoint),
+            checkpoint.fewer_buckets(options.checkpoint),
             sink,
             pace,
             quarantine,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -9,6 +10,7 @@ from endmark.engine import channels
 from endmark.engine.bucket.lookup_levels import lookup_places
 from endmark.engine.bucket.lookup_plan import lookup_plan, unpaged_lookups
 from endmark.engine.channels import Buckets
+from endmark.engine.earlier_buckets import StageBuckets
 from endmark.engine.ingest.control_rows import ControlPlan
 from endmark.engine.ingest.ingest import Ingest
 from endmark.engine.stages import group_stages, stage_plans
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from endmark.engine.bucket.lookup_plan import LookupPlan
     from endmark.engine.delta_files import OutputFiles
+    from endmark.engine.earlier_buckets import EarlierBuckets
     from endmark.engine.groups.stage import GroupStage
     from endmark.engine.stages import StagePlan
     from endmark.engine.streams import StreamPlan
@@ -57,6 +60,19 @@ class Source(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Relations:
+    """How tasks find the relations.
+
+    Args:
+        directories: the page directory of each relation, by the relation's name.
+        cache_name: the name under which processes of tasks keep caches of relations, as in `LookupPlan`.
+    """
+
+    directories: Mapping[str, PageDirectory]
+    cache_name: str
+
+
 def bucket_labels(spark: SparkSession, count: int) -> Buckets:
     """Return a label for each of `count` shuffle partitions that Spark's hash puts into that partition."""
     # Labels 0 and 1 would share one of two partitions, and the other core would be idle.
@@ -78,10 +94,10 @@ def build(
     pipeline: Pipeline,
     source: Source,
     partitions: dict[str, int],
-    directories: Mapping[str, PageDirectory],
-    cache_name: str,
+    relations: Relations,
     full_batch: int | None = None,
     files: OutputFiles | None = None,
+    fewer: EarlierBuckets | None = None,
 ) -> DataFrame:
     """Return the streaming frame of (channel, blob) that the sink takes apart.
 
@@ -90,31 +106,38 @@ def build(
         pipeline: the pipeline.
         source: the source of the records.
         partitions: the number of partitions of each topic, by name.
-        directories: the page directory of each relation, by the relation's name.
-        cache_name: the name under which processes of tasks keep caches of relations, as in `LookupPlan`.
+        relations: how tasks find the relations.
         full_batch: the records of a full batch, as in `BucketPlan`; `None` if no batch counts as full.
         files: the tables that tasks write files for. `None`: all rows leave the last stage as blobs.
+        fewer: the buckets that there were before; `None` if their number has not changed.
     """
     buckets = bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
     streams, places = stream_plans(pipeline, partitions), lookup_places(pipeline)
 
     def looking(declared: Lookup, stream: StreamPlan) -> LookupPlan:
         reader = SqlRelation(pipeline.relations[declared.relation], warn)
-        place, directory = places[declared.relation], directories[declared.relation]
-        return lookup_plan(declared, place, stream, len(buckets), reader, directory, reader.batch, cache_name)
+        place, directory = places[declared.relation], relations.directories[declared.relation]
+        name = relations.cache_name
+        return lookup_plan(declared, place, stream, len(buckets), reader, directory, reader.batch, name)
 
-    ingest = Ingest(streams, buckets, ControlPlan.of(pipeline, unpaged_lookups(pipeline, directories)))
+    ingest = Ingest(
+        streams, buckets, ControlPlan.of(pipeline, unpaged_lookups(pipeline, relations.directories))
+    )
     packed = source.stream(spark, ingest.__call__, channels.PACKED_DDL)
     groups = group_stages(pipeline, buckets, buckets)
     stages = stage_plans(pipeline, streams, looking, buckets, groups, full_batch)
-    *earlier, last = processors(stages, groups, files)
+    *earlier, last = processors(stages, groups, files, buckets, fewer)
     for processor in earlier:
         packed = _stage(packed, processor, channels.PACKED_DDL)
     return _stage(packed, last, channels.UNPACKED_DDL)
 
 
 def processors(
-    stages: Sequence[StagePlan], groups: Sequence[GroupStage], files: OutputFiles | None
+    stages: Sequence[StagePlan],
+    groups: Sequence[GroupStage],
+    files: OutputFiles | None,
+    buckets: Buckets,
+    fewer: EarlierBuckets | None = None,
 ) -> list[StageProcessor]:
     """Return the operators of a query, one for each stage, in order.
 
@@ -122,18 +145,25 @@ def processors(
         stages: the plans of the stages with a join or lookups.
         groups: the plans of the stages of groups behind them.
         files: the tables that tasks write files for, as in `build`.
+        buckets: the buckets of each stage with a join or lookups.
+        fewer: the buckets that there were before, as in `build`.
     """
     earlier = None if files is None else files.of_earlier_stages
-    found: list[StageProcessor] = [
-        BucketProcessor(stage.bucket, files)
-        if stage.onward is None
-        else EarlierStageProcessor(stage.bucket, stage.onward, earlier)
-        for stage in stages
-    ]
-    found += [
-        GroupProcessor(stage, files) if onward is None else EarlierGroupProcessor(stage, onward, earlier)
-        for stage, onward in zip_longest(groups, groups[1:])
-    ]
+    found: list[StageProcessor] = []
+    for number, stage in enumerate(stages):
+        own = StageBuckets(number, buckets, fewer)
+        found.append(
+            BucketProcessor(stage.bucket, files, own)
+            if stage.onward is None
+            else EarlierStageProcessor(stage.bucket, stage.onward, earlier, own)
+        )
+    for number, (group_stage, onward) in enumerate(zip_longest(groups, groups[1:]), len(stages)):
+        own = StageBuckets(number, group_stage.buckets, fewer)
+        found.append(
+            GroupProcessor(group_stage, files, own)
+            if onward is None
+            else EarlierGroupProcessor(group_stage, onward, earlier, own)
+        )
     return found
 
 

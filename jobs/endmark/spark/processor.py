@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from endmark.engine.bucket.plan import BucketPlan
     from endmark.engine.delta_files import OutputFiles
     from endmark.engine.derived_stream import DerivedStream
+    from endmark.engine.earlier_buckets import StageBuckets, TakenOver
     from endmark.engine.groups.stage import GroupStage
     from endmark.engine.stored_task import StoredBucket, StoredGroups
 
@@ -43,11 +44,18 @@ class StageProcessor(StatefulProcessor):
     Args:
         plan: the plan of the stage.
         files: the tables that the stage's tasks write files for.
+        buckets: the buckets of the stage; `None` if their number never changes.
     """
 
-    def __init__(self, plan: BucketPlan | GroupStage, files: OutputFiles | None = None) -> None:
+    def __init__(
+        self,
+        plan: BucketPlan | GroupStage,
+        files: OutputFiles | None = None,
+        buckets: StageBuckets | None = None,
+    ) -> None:
         self._plan: bytes = _AS_SPARK_DOES.dumps(plan)
         self._files: bytes = _AS_SPARK_DOES.dumps(files)
+        self._buckets: bytes = _AS_SPARK_DOES.dumps(buckets)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._state = handle.getMapState("state", STATE_KEY, STATE_VALUE)
@@ -62,12 +70,16 @@ class StageProcessor(StatefulProcessor):
         """
         packed = ((row.channel, bytes(row.blob)) for row in rows)
         with failing_at(lambda: f"bucket {key[0]}"):
+            self._stored = self._task(key[0])
             yield from self._rows(key[0], packed)
 
-    @property
     @abstractmethod
-    def _stored(self) -> StoredBucket | StoredGroups:
-        """The task of a bucket with its state."""
+    def _task(self, label: int) -> Any:
+        """Return the task of a bucket with its state, given its label."""
+
+    def _taken_over(self, label: int) -> TakenOver | None:
+        buckets: StageBuckets | None = _AS_SPARK_DOES.loads(self._buckets)
+        return None if buckets is None else buckets.taken_over(label)
 
     @abstractmethod
     def _rows(self, label: int, packed: Iterator[tuple[str, bytes]]) -> Iterator[Row]:
@@ -94,13 +106,14 @@ class StageProcessor(StatefulProcessor):
 class BucketProcessor(StageProcessor):
     """A processor for a stage with a join or lookups, whose output goes to the sink."""
 
-    @cached_property
-    def _stored(self) -> StoredBucket:
+    _stored: StoredBucket
+
+    def _task(self, label: int) -> StoredBucket:
         from endmark.engine.segment_cache import cache_directory
         from endmark.engine.stored_task import StoredBucket
 
         plan = _AS_SPARK_DOES.loads(self._plan)
-        return StoredBucket(plan, self._state, cache_directory())
+        return StoredBucket(plan, self._state, cache_directory(), self._taken_over(label))
 
     def _rows(self, label: int, packed: Iterator[tuple[str, bytes]]) -> Iterator[Row]:
         output = ((label, channel, rows) for channel, rows in self._stored.run(packed))
@@ -115,12 +128,17 @@ class EarlierStageProcessor(BucketProcessor):
         plan: the plan of a bucket.
         onward: the plan of what takes the results.
         files: the tables that the stage's tasks write files for.
+        buckets: the buckets of the stage; `None` if their number never changes.
     """
 
     def __init__(
-        self, plan: BucketPlan, onward: DerivedStream | GroupStage, files: OutputFiles | None = None
+        self,
+        plan: BucketPlan,
+        onward: DerivedStream | GroupStage,
+        files: OutputFiles | None = None,
+        buckets: StageBuckets | None = None,
     ) -> None:
-        super().__init__(plan, files)
+        super().__init__(plan, files, buckets)
         self._onward: bytes = _AS_SPARK_DOES.dumps(onward)
 
     @cached_property
@@ -137,13 +155,14 @@ class EarlierStageProcessor(BucketProcessor):
 class GroupProcessor(StageProcessor):
     """A processor for a stage of groups, whose output goes to the sink."""
 
-    @cached_property
-    def _stored(self) -> StoredGroups:
+    _stored: StoredGroups
+
+    def _task(self, label: int) -> StoredGroups:
         from endmark.engine.segment_cache import cache_directory
         from endmark.engine.stored_task import StoredGroups
 
         plan = _AS_SPARK_DOES.loads(self._plan)
-        return StoredGroups(plan, self._state, cache_directory())
+        return StoredGroups(plan, self._state, cache_directory(), self._taken_over(label))
 
     def _rows(self, label: int, packed: Iterator[tuple[str, bytes]]) -> Iterator[Row]:
         output = ((label, channel, blob) for channel, blob in self._stored.run(packed))
@@ -158,10 +177,17 @@ class EarlierGroupProcessor(GroupProcessor):
         stage: the plan of the stage.
         onward: the plan of the stage that takes the final groups.
         files: the tables that the stage's tasks write files for.
+        buckets: the buckets of the stage; `None` if their number never changes.
     """
 
-    def __init__(self, stage: GroupStage, onward: GroupStage, files: OutputFiles | None = None) -> None:
-        super().__init__(stage, files)
+    def __init__(
+        self,
+        stage: GroupStage,
+        onward: GroupStage,
+        files: OutputFiles | None = None,
+        buckets: StageBuckets | None = None,
+    ) -> None:
+        super().__init__(stage, files, buckets)
         self._onward: bytes = _AS_SPARK_DOES.dumps(onward)
 
     @cached_property
@@ -192,6 +218,7 @@ class ResultsProcessor(BucketProcessor):
         """
         packed = ((row.channel, row.blob) for frame in rows for row in frame.itertuples(index=False))
         with failing_at(lambda: f"bucket {key[0]}"):
+            self._stored = self._task(key[0])
             for _, output in self._stored.run(packed):
                 if not isinstance(output, bytes):
                     yield _as_frame(output)

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from endmark.driver.options import JobOptions
     from endmark.driver.pace import Pace
     from endmark.driver.quarantine import Quarantine
+    from endmark.engine.earlier_buckets import EarlierBuckets
     from endmark.kafka.offsets import Offsets
     from endmark.pipeline import Pipeline
-    from endmark.relation.contract import PageDirectory
     from endmark.spark.sink import Sink
     from endmark.storage import Location
 
@@ -81,10 +81,10 @@ class Queries:
         spark: the session.
         pipeline: the job's pipeline.
         options: the job's options.
-        directories: the page directory of each relation, by the relation's name.
-        cache_name: the name under which processes of tasks keep caches of R; all queries of a job share it.
+        relations: how tasks find the relations.
         partitions: the number of partitions of each topic.
         start_offsets: the offsets at which the first batch of the checkpoint begins.
+        fewer: the buckets that there were, while no batch has been committed since they were split.
         sink: the job's sink.
         pace: the size and frequency of batches, which each query reads when it starts.
         quarantine: ends the last query when too many records are dead letters.
@@ -95,10 +95,10 @@ class Queries:
     spark: SparkSession
     pipeline: Pipeline
     options: JobOptions
-    directories: Mapping[str, PageDirectory]
-    cache_name: str
+    relations: plan.Relations
     partitions: Mapping[str, int]
     start_offsets: Offsets
+    fewer: EarlierBuckets | None
     sink: Sink
     pace: Pace
     quarantine: Quarantine
@@ -125,10 +125,10 @@ class Queries:
             self.pipeline,
             source,
             dict(self.partitions),
-            self.directories,
-            self.cache_name,
+            self.relations,
             full_batch=self.pace.full_batch(sum(self.partitions.values())),
             files=self.sink.files,
+            fewer=self.fewer,
         )
         writer = frame.writeStream.queryName(self.pipeline.name).foreachBatch(self.sink)
         at = self._checkpoint

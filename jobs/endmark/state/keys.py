@@ -150,6 +150,12 @@ class KeySpec:
         codes = hash_columns([batch.column(name) for name in self.columns])
         return batch.append_column(CODE, pa.array(codes))
 
+    @staticmethod
+    def from_codes(codes: Ints, kind: pa.DataType) -> pa.Array:
+        """Return the column of a type that is its own code, given its codes."""
+        whole = pa.array(codes)
+        return whole.cast(pa.int32()).view(kind) if pa.types.is_date32(kind) else whole.cast(kind)
+
     def order(self, batch: pa.RecordBatch) -> Ints:
         """Return the positions of rows in order of code; equal codes keep their order."""
         # `stable` selects timsort, which merges the sorted runs that a batch may consist of.
@@ -205,6 +211,24 @@ def bucket_of(codes: Ints, buckets: int) -> Ints:
     """
     high = (codes.view(np.uint64) * _MIX) >> _HALF
     return (high % np.uint64(buckets)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Share:
+    """The keys of one bucket.
+
+    Args:
+        number: the number of the bucket.
+        buckets: the number of buckets.
+    """
+
+    number: int
+    buckets: int
+
+    def has(self, codes: Ints) -> Bools:
+        """Return a mask of the bucket's own keys among keys with these codes."""
+        found: Bools = bucket_of(codes, self.buckets) == self.number
+        return found
 
 
 def hash_columns(columns: Sequence[pa.Array]) -> Ints:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from endmark.state import codec
 
@@ -93,6 +94,17 @@ def load(data: bytes, lists: Mapping[str, SegmentList]) -> dict[str, Any]:
         )
     notes: dict[str, Any] = json.loads(batch.schema.metadata[b"notes"])
     return notes
+
+
+def is_one(data: bytes) -> bool:
+    """Return whether bytes are a manifest, and not a snapshot of several."""
+    return bool(codec.decode(data).schema.names == _SCHEMA.names)
+
+
+def rows(data: bytes) -> int:
+    """Return the number of rows in the segments of a manifest, dead ones included."""
+    counted: int = pc.sum(codec.decode(data).column("rows")).as_py() or 0
+    return counted
 
 
 def _pack(bits: Bools | None) -> bytes | None:

@@ -20,7 +20,7 @@ from endmark.state.segment import Segment, completed, taken
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from endmark.state.keys import KeySpec
+    from endmark.state.keys import KeySpec, Share
     from endmark.state.search import Bools, Ints
     from endmark.state.store import SegmentStore
 
@@ -204,6 +204,10 @@ class SegmentList:
     def remove_where(self, positions: Callable[[Segment], Ints]) -> list[SegmentRows]:
         """Kill and return the live rows among those at the `positions` of each segment."""
         return kill(self.where(positions))
+
+    def keep(self, share: Share) -> None:
+        """Kill the live rows whose keys belong to other buckets."""
+        self.remove_where(lambda segment: np.flatnonzero(~share.has(segment.keys.codes)))
 
     def expire(self, before: int) -> list[SegmentRows]:
         """Kill and return the live rows with a time before `before` (µs)."""

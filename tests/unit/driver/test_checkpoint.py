@@ -15,12 +15,15 @@ import pytest
 from endmark.driver.checkpoint import (
     FORMAT,
     app_id_of,
+    buckets_before,
     claimed,
+    fewer_buckets,
     first_offsets,
     known_tables,
     next_batch,
     pin,
     pinned_settings,
+    rescaled,
     settings,
     start_offsets,
 )
@@ -68,7 +71,7 @@ RUNNING = {**SPEC.tables, "groups": SPEC.tables["groups"].model_copy(update={"mo
 @pytest.mark.parametrize(
     ("change", "buckets", "said"),
     [
-        ({}, 3, "buckets was 2, is 3"),
+        ({}, 3, "buckets was 2, is 3 (a multiple of 2 is possible)"),
         ({"tables": RUNNING}, 2, 'tables.groups.mode was "append", is "changes"'),
         (
             {"steps": with_step(SPEC, "matched", preset=Preset.PJOIN).steps},
@@ -270,3 +273,25 @@ def test_a_crash_before_the_app_id_leaves_a_checkpoint_that_can_be_used(tmp_path
 
     with claimed(tmp_path) as app_id:
         assert app_id == app_id_of(tmp_path)
+
+
+def test_copies_of_fewer_buckets_stay_until_a_batch_is_committed(tmp_path: Path) -> None:
+    with claimed(tmp_path):
+        pin(tmp_path, settings(SPEC, 2), tmp_path)
+        commits = tmp_path / "spark" / "commits"
+        commits.mkdir(parents=True)
+        (commits / "7").touch()
+        assert [buckets_before(tmp_path, number) for number in (1, 2, 3, 4, 6)] == [None, None, None, 2, 2]
+
+        rescaled(tmp_path, 2, 4)
+
+        pin(tmp_path, settings(SPEC, 4), tmp_path)
+        found = fewer_buckets(tmp_path)
+        assert found is not None
+        assert found.buckets == 2
+        found.state(0, 1).write([("snapshot", b"s")])
+        (commits / "8").touch()
+        assert fewer_buckets(tmp_path) is None
+        assert not (tmp_path / "endmark" / "earlier_buckets").exists()
+        with pytest.raises(ConfigError, match=r"buckets was 4, is 2 \(a multiple of 4 is possible\)"):
+            pin(tmp_path, settings(SPEC, 2), tmp_path)

@@ -69,7 +69,7 @@ def test_a_plan_says_what_it_costs(tmp_path: Path, app_id: str) -> None:
 
     assert found.lines() == [
         f"checkpoint {tmp_path / 'checkpoint'}, 3 batches, cannot go on with this file:",
-        "  buckets was 2, is 3",
+        "  buckets was 2, is 3 (a multiple of 2 is possible)",
         '  steps.matched.preset was "auto", is "pwjoin"',
         "a new checkpoint reads these topics from their first record:",
         "  auction-control: 1 records",

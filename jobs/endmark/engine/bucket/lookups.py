@@ -102,6 +102,11 @@ class Lookups:
                     entering[stream] = [steps.through(batch) for batch in entering[stream]]
         return {stream: batches or [StreamBatch()] for stream, batches in entering.items()}
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no row waits for a relation, or for such rows."""
+        return all(lookup.gated.is_idle for lookup in self._lookups)
+
     def held_promises(self, stream: str) -> list[Punctuation]:
         """Return the promises of a stream that have come, and have not entered the join."""
         return [promise for gate in self._gates(stream) for promise in gate.held_promises]

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from endmark.engine.bucket.plan import BucketPlan
     from endmark.engine.streams import StreamPlan
     from endmark.operators.stream_join.segment_join import SegmentJoin
+    from endmark.state.keys import Share
     from endmark.state.store import SegmentStore
 
 
@@ -105,10 +106,25 @@ class BucketTask:
                 restored.group if restored is not None else None,
             )
             self._running = RunningGroups(self._groups, plan.group.columns) if plan.group.running else None
+        self._join.notes.setdefault("buckets", plan.buckets)
         snapshots = restored.lookups if restored is not None else {}
         self._lookups = Lookups(plan.lookups, store, snapshots, plan.looked_up, plan.streams)
         self._behind = ResultSteps(plan.behind)
         self._latest = {step.role: LatestRows(step) for step in plan.written if step.key}
+
+    def keep(self, share: Share) -> None:
+        """Drop what belongs to other buckets, if the restored state is that of a bucket with more keys.
+
+        No row may wait in a lookup.
+        """
+        if self._join.notes["buckets"] == share.buckets:
+            return
+        if not self._lookups.is_idle:
+            raise AssertionError("rows wait in a lookup while buckets are split")
+        self._join.keep(share)
+        if self._groups is not None:
+            self._groups.keep(share)
+        self._join.notes["buckets"] = share.buckets
 
     def snapshot(self) -> BucketSnapshot:
         """Return the state for `restored`, without the segments."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from endmark.engine.groups.stage import GroupStage
+    from endmark.state.keys import Share
     from endmark.state.store import SegmentStore
 
 
@@ -45,7 +46,14 @@ class GroupTask:
         self._stage = stage
         self._profile = store.profile
         self._groups = ClosingAggregate(stage.group.keys, stage.group.measures, store, restored)
+        self._groups.notes.setdefault("buckets", len(stage.buckets))
         self._running = RunningGroups(self._groups, stage.group.columns) if stage.group.running else None
+
+    def keep(self, share: Share) -> None:
+        """Drop what belongs to other buckets, if the restored state is that of a bucket with more keys."""
+        if self._groups.notes["buckets"] != share.buckets:
+            self._groups.keep(share)
+            self._groups.notes["buckets"] = share.buckets
 
     def snapshot(self) -> bytes:
         """Return the state for `restored`, without the segments."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from endmark.operators.group_by.measures import MeasureSpec
-    from endmark.state.keys import Keys
+    from endmark.state.keys import Keys, Share
     from endmark.state.search import Bools
     from endmark.state.segment_list import SegmentRows
     from endmark.state.store import SegmentStore
@@ -68,6 +68,7 @@ class ClosingAggregate:
     Attributes:
         schema: the columns of closed groups.
         groups: the partial rows of open groups.
+        notes: JSON values of the caller, which a snapshot keeps.
 
     Args:
         keys: the columns of the group key.
@@ -96,8 +97,9 @@ class ClosingAggregate:
             for measure in measures
             if (rows_of := measure.spread) is not None
         }
+        self.notes: dict[str, Any] = {}
         if restored is not None:
-            manifest.load(restored, self.lists)
+            self.notes = manifest.load(restored, self.lists)
 
     @property
     def lists(self) -> dict[str, SegmentList]:
@@ -107,7 +109,12 @@ class ClosingAggregate:
 
     def snapshot(self) -> bytes:
         """Return the state for `restored`, without the segments."""
-        return manifest.save(self.lists, {})
+        return manifest.save(self.lists, self.notes)
+
+    def keep(self, share: Share) -> None:
+        """Drop the groups that belong to other buckets."""
+        for rows in self.lists.values():
+            rows.keep(share)
 
     def add(self, inputs: list[pa.RecordBatch]) -> None:
         """Fold results, as `inputs` returns them, into their groups."""

@@ -279,6 +279,12 @@ class GatedLookup:
         """The number of rows, counted from the first that came to the gate, that R has answered."""
         return self._join.pending.answered_rows
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no row waits or is parked, and no batch is held back."""
+        pending = self._join.pending
+        return not (pending.waiting_rows or pending.parked_rows or self.held)
+
     def asks_at(self, now: int) -> int | None:
         """Return the time at which R is to be asked next, in µs since 1970; `None` if no row waits."""
         pending = self._join.pending

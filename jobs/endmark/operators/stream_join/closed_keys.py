@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from endmark.operators.stream_join.key_promises import KeyPromises
     from endmark.operators.stream_join.members import Member
-    from endmark.state.keys import KeySpec
+    from endmark.state.keys import KeySpec, Share
     from endmark.state.search import Bools, Ints
     from endmark.state.store import SegmentStore
 
@@ -106,6 +106,12 @@ class ClosedKeys:
     def rows(self) -> int:
         """The number of closed keys that are kept; a range counts once."""
         return self.recent.rows + self.ranges.ranges.rows
+
+    def keep(self, share: Share) -> None:
+        """Drop the keys that belong to other buckets."""
+        self.recent.keep(share)
+        self.promised.keep(share)
+        self.ranges.keep(share)
 
     def contain(self, keys: Keys) -> Bools:
         """Return a mask of the keys of this bucket that are closed by name."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from endmark.operators.stream_join.key_promises import KeyPromises
-    from endmark.state.keys import Keys, KeySpec
+    from endmark.state.keys import Keys, KeySpec, Share
     from endmark.state.search import Bools, Ints
     from endmark.state.segment import Segment
     from endmark.state.store import SegmentStore
@@ -81,6 +81,20 @@ class ClosedRanges:
         table = pa.Table.from_batches([keys.select(names)]).group_by(self._key.stored, use_threads=False)
         once = table.aggregate([("by_row", "max")] if self._by_rows else []).rename_columns(names)
         return self._key.sorted(codec.concat(once.to_batches()))
+
+    def keep(self, share: Share) -> None:
+        """Drop what belongs to other buckets, which had this state together with this one.
+
+        Ranges then begin and end with own keys. `_are_neighbours` takes the first key of a range for an own
+        one.
+        """
+        if self._key.hashed:
+            self.ranges.keep(share)
+            return
+        live = [segment.live_batch() for segment in self.ranges.segments if segment.live]
+        self.ranges.clear()
+        for ranges in live:
+            self.ranges.append(_narrowed(self._key, share, ranges))
 
     def find(self, keys: Keys) -> tuple[Bools, Bools]:
         """Return a mask of the own keys that are closed, and a mask of those that a row closed."""
@@ -175,6 +189,29 @@ def _joined(key: KeySpec, buckets: int, ranges: pa.RecordBatch) -> pa.RecordBatc
     columns = dict(zip(ranges.schema.names, ranges.take(pa.array(at)).columns, strict=True))
     columns["more"] = pa.array(last[ends] - first[at])
     columns["time"] = pa.array(np.maximum.reduceat(int64(ranges.column("time")), at))
+    return pa.record_batch(columns)
+
+
+def _narrowed(key: KeySpec, share: Share, ranges: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the parts of ranges from their first to their last own key; ranges without one are left out.
+
+    Args:
+        key: the key, which is its own code.
+        share: the own keys.
+        ranges: the ranges, in order.
+    """
+    first = key.keys(ranges).codes.copy()
+    last = _last(ranges, first, np.arange(len(first)))
+    has_own = np.ones(len(first), bool)
+    for end, step in (first, 1), (last, -1):
+        while len(foreign := np.flatnonzero(has_own & ~share.has(end))):
+            is_single = first[foreign] == last[foreign]
+            has_own[foreign[is_single]] = False
+            end[foreign[~is_single]] += step
+    at = np.flatnonzero(has_own)
+    columns = dict(zip(ranges.schema.names, ranges.take(pa.array(at)).columns, strict=True))
+    columns[key.code] = key.from_codes(first[at], columns[key.code].type)
+    columns["more"] = pa.array(last[at] - first[at])
     return pa.record_batch(columns)
 
 

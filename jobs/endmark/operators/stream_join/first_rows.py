@@ -26,7 +26,7 @@ from endmark.state.segment_list import SegmentList, SegmentRows, kill
 
 if TYPE_CHECKING:
     from endmark.operators.stream_join.key_promises import KeyPromises
-    from endmark.state.keys import Keys
+    from endmark.state.keys import Keys, Share
     from endmark.state.search import Bools, Ints
     from endmark.state.segment import Segment
     from endmark.state.store import SegmentStore
@@ -131,6 +131,10 @@ class FirstRows:
             self.passed.remove_where(
                 lambda segment: np.flatnonzero(key_promises.contain(self._keys(segment)))
             )
+
+    def keep(self, share: Share) -> None:
+        """Free the values whose keys belong to other buckets."""
+        self.passed.remove_where(lambda segment: np.flatnonzero(~share.has(self._keys(segment).codes)))
 
     def expire(self, progress: int) -> None:
         """Free the values of which no later row can be a duplicate; `progress` is the stream's own (µs)."""

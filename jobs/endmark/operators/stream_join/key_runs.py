@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from endmark.operators.stream_batch import RunNews
-    from endmark.state.keys import KeySpec
+    from endmark.state.keys import KeySpec, Share
 
 
 def ended_runs(rows: pa.RecordBatch, key: Sequence[str]) -> pa.RecordBatch:
@@ -67,6 +67,14 @@ class KeyRuns:
             for at, partition in enumerate(news.last.column("partition").to_pylist()):
                 self._open[partition] = news.last.select(names).slice(at, 1)
         return found
+
+    def keep(self, share: Share) -> None:
+        """Forget the open runs whose keys belong to other buckets."""
+        self._open = {
+            partition: last
+            for partition, last in self._open.items()
+            if share.has(self._key.keys(self._key.coded(last)).codes).all()
+        }
 
     def snapshot(self) -> list[dict[str, Any]]:
         """Return the state for `restore`, ready for JSON."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from endmark.operators.stream_join.admit import Admitted, Violation
     from endmark.operators.stream_join.side import SideState
     from endmark.punctuation.punctuation import Punctuation
-    from endmark.state.keys import Keys
+    from endmark.state.keys import Keys, Share
     from endmark.state.search import Bools
     from endmark.state.segment_list import SegmentList
     from endmark.state.store import SegmentStore
@@ -118,6 +118,11 @@ class SegmentJoin(ABC):
         notes: dict[str, Any] = {side.spec.name: side.snapshot() for side in self.sides}
         notes |= {"$batch_number": self.spiller.batch_number, "$caller": self.notes}
         return manifest.save(self._lists(), notes)
+
+    def keep(self, share: Share) -> None:
+        """Drop what belongs to other buckets. Call it before the first batch with this state."""
+        for side in self.sides:
+            side.keep(share)
 
     def process(self, *batches: StreamBatch) -> Iterator[pa.RecordBatch]:
         """Join one batch of each input, in their order: update the state, and yield results in pieces.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from endmark.operators.stream_batch import StreamBatch
     from endmark.operators.stream_join.first_rows import Deduplication
     from endmark.punctuation.punctuation import Punctuation
-    from endmark.state.keys import Keys, KeySpec
+    from endmark.state.keys import Keys, KeySpec, Share
     from endmark.state.search import Bools, Ints
     from endmark.state.segment_list import SegmentRows
     from endmark.state.store import SegmentStore
@@ -264,6 +264,15 @@ class SideState:
         self.newest = {int(partition): time for partition, time in notes["newest"].items()}
         self.idle_partitions.restore(notes["silence"])
         self._reached = notes["reached"]
+
+    def keep(self, share: Share) -> None:
+        """Drop what belongs to other buckets, which had this state together with this one."""
+        for segments in (self.rows, self.pending_keys, self.spent, self.unpurged_keys):
+            segments.keep(share)
+        self.closed_keys.keep(share)
+        self.runs.keep(share)
+        if self.first_rows is not None:
+            self.first_rows.keep(share)
 
     def take(self, batch: StreamBatch) -> tuple[pa.RecordBatch | None, Sequence[Punctuation]]:
         """Remember the keys and patterns that a batch closes.

@@ -1,0 +1,102 @@
+"""More buckets for a checkpoint with state: each bucket is split into several, and no record is read again.
+
+The state of all buckets is copied, and Spark gets more partitions of state. A bucket keeps its label and its
+state, and drops keys that are not its own any more. Each new bucket takes over a copy, and drops the others.
+They do so in the first batch (`endmark.engine.earlier_buckets`).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from endmark.driver import checkpoint as checkpoints
+from endmark.driver.planned_batches import newest, state_partitions, unfinished_batch
+from endmark.engine.stored_task import SNAPSHOT, is_idle
+from endmark.errors import ConfigError
+from endmark.spark.plan import bucket_labels
+from endmark.storage import entries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from endmark.engine.earlier_buckets import EarlierState
+    from endmark.storage import Location
+
+
+def rescale(
+    spark: SparkSession, checkpoint: Location, before: int, buckets: int, say: Callable[[str], None]
+) -> None:
+    """Split the buckets of a checkpoint. A crash does no harm: the next call begins anew.
+
+    Args:
+        spark: the session.
+        checkpoint: the directory of the checkpoint, which is locked and runs no query.
+        before: the number of buckets that there are.
+        buckets: the number of buckets that there will be, a multiple of `before`.
+        say: called with a line of progress.
+
+    Raises:
+        ConfigError: a batch is not finished, or rows wait in a lookup.
+    """
+    inner = checkpoint.resolve() / "spark"
+    last = newest(inner / "commits")
+    fewer = checkpoints.fewer_buckets(checkpoint)
+    if fewer is not None and fewer.buckets != before:
+        raise _not_yet(checkpoint, before, buckets, f"no batch has run since there were {fewer.buckets}")
+    if unfinished := unfinished_batch(inner):
+        raise _not_yet(checkpoint, before, buckets, f"{unfinished} is not finished")
+    if last is not None:
+        stages = list(_states(spark, inner))
+        if not all(is_idle(bytes(row.data)) for stage in stages for row in _of(stage, SNAPSHOT).collect()):
+            raise _not_yet(checkpoint, before, buckets, "rows wait for the relation of a lookup")
+        earlier = checkpoints.earlier_buckets(checkpoint, before)
+        size = 0
+        for number, label in enumerate(bucket_labels(spark, before).labels):
+            for stage, rows in enumerate(stages):
+                copy = partial(_copied, earlier.state(stage, number))
+                copied = rows.where(rows.bucket == label).mapInArrow(copy, "size long").collect()
+                size += sum(row.size for row in copied)
+        say(f"copied {size:,} bytes of state for {buckets} buckets in place of {before}")
+        if state_partitions(inner, last) != buckets:
+            spark._streamingCheckpointManager.repartition(_text(inner), buckets)
+    checkpoints.rescaled(checkpoint, before, buckets)
+
+
+def _not_yet(checkpoint: Location, before: int, buckets: int, why: str) -> ConfigError:
+    return ConfigError(
+        f"checkpoint {checkpoint} has {before} buckets and cannot have {buckets} yet: {why}; "
+        f"run the job with --available-now --buckets {before} first"
+    )
+
+
+def _states(spark: SparkSession, inner: Location) -> Iterator[DataFrame]:
+    """Yield the state of each stage, one row (bucket, id, data) for each blob."""
+    _ = spark.streams  # which starts the coordinator of state stores that the reader asks
+    stage = 0
+    while entries(inner / "state" / str(stage) / "_metadata", below=True):
+        rows = spark.read.format("statestore").option("path", _text(inner))
+        rows = rows.option("operatorId", stage).option("stateVarName", "state")
+        yield rows.load().selectExpr("key.bucket", "user_map_key.id", "user_map_value.data")
+        stage += 1
+
+
+def _of(state: DataFrame, blob_id: str) -> DataFrame:
+    return state.where(state.id == blob_id)
+
+
+def _text(location: Location) -> str:
+    return str(location) if isinstance(location, Path) else location.for_hadoop
+
+
+def _copied(state: EarlierState, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Copy the blobs of one bucket; a function for `mapInArrow`. They are all in one partition."""
+    blobs = ((row["id"].as_py(), row["data"].as_py()) for batch in batches for row in batch.to_struct_array())
+    if (first := next(blobs, None)) is not None:
+        yield pa.record_batch({"size": [state.write(chain([first], blobs))]})
