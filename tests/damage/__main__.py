@@ -19,12 +19,14 @@ def main() -> int:
     asked.add_argument("--seeds", type=int, default=3, help="how many seeds of records to run")
     asked.add_argument("--seed", type=int, default=0, help="the first seed")
     asked.add_argument("--pipeline", choices=NAMES, help="run this pipeline alone")
-    asked.add_argument("--kind", choices=KINDS, help="do this damage alone")
+    asked.add_argument("--kind", choices=KINDS, action="append", help="do this damage; may be repeated")
     asked.add_argument("--result", type=Path, help="write the figures to this file")
+    asked.add_argument("--add", action="store_true", help="add to the parts that the file has")
     given = asked.parse_args()
     came, began = origin(), time.monotonic()
     names = NAMES if given.pipeline is None else (given.pipeline,)
-    kinds = KINDS if given.kind is None else (given.kind,)
+    kinds = list(KINDS) if given.kind is None else given.kind
+    earlier = json.loads(given.result.read_text())["parts"] if given.add else []
     runs: dict[str, list[float]] = {kind: [] for kind in kinds}
     wrong: dict[str, int] = {}
     told: dict[str, str] = {}
@@ -44,7 +46,7 @@ def main() -> int:
                         wrong[kind] = wrong.get(kind, 0) + 1
                         told[f"make faults-files ARGS='{again}'"] = outcome.wrong
     seconds = round(time.monotonic() - began)
-    report = {
+    part = {
         **came,
         "seconds": seconds,
         "pipelines": names,
@@ -53,7 +55,8 @@ def main() -> int:
         "wrong": wrong,
     }
     if given.result is not None:
-        given.result.write_text(json.dumps(report, indent=1) + "\n")
+        # Each part keeps its own commit and load: a later part may be of other code.
+        given.result.write_text(json.dumps({"parts": [*earlier, part]}, indent=1) + "\n")
     for command, why in told.items():
         print(f"{command}\n  {why[:500]}")
     print(f"{sum(map(len, runs.values()))} runs, {len(told)} wrong, {seconds} s")

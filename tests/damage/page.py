@@ -25,25 +25,25 @@ def render(page: str, report: Report) -> str:
 
 
 def _section(report: Report) -> str:
-    machine = report["machine"]
-    runs = sum(map(len, report["runs"].values()))
-    said = (
-        f"Commit {report['commit']}, {report['date']}; {machine['cores']} cores, load {machine['load']} "
-        f"before. {runs:,} runs took {report['seconds']:,} seconds: each damage on "
-        f"{len(report['pipelines'])} pipelines with {report['seeds']} seeds of records."
-    )
-    rows = [
-        [
-            name,
-            kind.how,
-            f"{len(report['runs'][name])}",
-            "recover" if kind.refused is None else "refuse",
-            f"{len(report['runs'][name]) - report['wrong'].get(name, 0)}",
-            f"{median(report['runs'][name]):.1f}",
-        ]
-        for name, kind in KINDS.items()
-    ]
+    parts = report["parts"]
+    rows = []
+    for name, kind in KINDS.items():
+        seconds = [each for part in parts for each in part["runs"].get(name, [])]
+        wrong = sum(part["wrong"].get(name, 0) for part in parts)
+        must = "recover" if kind.refused is None else "refuse"
+        counts = f"{len(seconds)}", must, f"{len(seconds) - wrong}"
+        rows.append([name, kind.how, *counts, f"{median(seconds):.1f}"])
+    said = "\n".join(f"- {_origin(part)}" for part in parts)
     return f"{said}\n\n{Table('Damages', _HEADINGS, rows).markdown()}"
+
+
+def _origin(part: Report) -> str:
+    machine, runs = part["machine"], sum(map(len, part["runs"].values()))
+    return (
+        f"Commit {part['commit']}, {part['date']}; {machine['cores']} cores, load {machine['load']} "
+        f"before. {runs:,} runs took {part['seconds']:,} seconds: {len(part['runs'])} damages, each on "
+        f"{len(part['pipelines'])} pipelines with {part['seeds']} seeds of records."
+    )
 
 
 def main() -> None:
