@@ -8,6 +8,8 @@ from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
+from kafka.errors import KafkaError
+
 from endmark.errors import MissingPartError
 from processes.campaign import ended, fitting
 from processes.case import HEALED_SECONDS, Outcome, caught_up, settled
@@ -105,7 +107,7 @@ class Walk:
             context = FAULTS[choice].inject(self.rig, chance, marker)
             try:
                 context.__enter__()
-            except (ProcessLookupError, MissingPartError):  # another fault is in the way
+            except (ProcessLookupError, MissingPartError, KafkaError):  # another fault is in the way
                 self.missed[choice] += 1
                 return
             self._active.append(_Active(choice, context, marker))

@@ -307,7 +307,9 @@ FAULTS = (
             disk=True,
             parts=_DATABASE,
         ),
-        "large records": Fault("F10", "a row and a broken record of 4 MiB each", _large_record, parts=_INPUT),
+        "large records": Fault(
+            "F10", "a row and a broken record of 4 MiB each", _large_record, parts=_INPUT | _BROKER
+        ),
         "skew": Fault("F10", "3,000 bids at once are on one item", _skew, parts=_INPUT),
         "memory short": Fault(
             "F10",
