@@ -15,6 +15,7 @@ from pathlib import Path
 
 from damage.home import Home
 from endmark.driver.checkpoint import FORMAT
+from endmark.driver.moved_checkpoint import follow_move
 
 Damage = Callable[[Home], None]
 
@@ -62,6 +63,18 @@ def _tear(file: Path) -> None:
 
 def _lose_commit(home: Home) -> None:
     _remove(home.spark / "commits" / str(home.last_batch))
+
+
+def _split_half(home: Home) -> None:
+    """Let Spark make four partitions of state, and take the commit of that."""
+    follow_move(home.spark)
+    session = home.session(2)
+    try:
+        _ = session.streams  # which starts the coordinator of state stores
+        session._streamingCheckpointManager.repartition(str(home.spark), 4)
+    finally:
+        session.stop()
+    _lose_commit(home)
 
 
 def _lose_commit_of_tables(home: Home) -> None:
@@ -230,6 +243,14 @@ KINDS = {
         "the job starts with half as many buckets more", _do_nothing, "buckets was 2, is 3", buckets=3
     ),
     "buckets doubled": Kind("the job starts with twice as many buckets", _do_nothing, buckets=4),
+    "buckets half doubled": Kind(
+        "a start with twice as many buckets was killed while Spark split the state, and so does the next one",
+        _split_half,
+        buckets=4,
+    ),
+    "buckets half doubled, others next": Kind(
+        "the same, and the next start has the old number", _split_half, "start the job with --buckets 4"
+    ),
     "buckets doubled too early": Kind(
         "the last batch has no commit, and the job starts with twice as many buckets",
         _lose_commit,

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -104,21 +105,23 @@ class Home:
             available_now=True,
         )
 
-        def session() -> SparkSession:
-            return start_session(
-                f"damage {self.name}",
-                list(self.world.jars),
-                master=options.master,
-                shuffle_partitions=buckets,
-                driver_memory="1g",
-                delta=False,
-            )
-
+        pipeline = self.world.pipeline(self.name, settings)
         try:
-            run_job(self.world.pipeline(self.name, settings), options, session, _quiet, StopRequest())
+            run_job(pipeline, options, partial(self.session, buckets), _quiet, StopRequest())
         except EndmarkError as error:
             return str(error)
         return None
+
+    def session(self, partitions: int) -> SparkSession:
+        """Start a Spark session with so many partitions of state."""
+        return start_session(
+            f"damage {self.name}",
+            list(self.world.jars),
+            master="local[2]",
+            shuffle_partitions=partitions,
+            driver_memory="1g",
+            delta=False,
+        )
 
     def run_of(self, batch: int) -> str:
         """Return the id of the run that has finished a batch, or finished it again."""

@@ -53,6 +53,18 @@ def state_partitions(spark_checkpoint: Location, batch: int) -> int:
     return int(settings["spark.sql.shuffle.partitions"])
 
 
+def begun_partitions(spark_checkpoint: Location) -> int | None:
+    """Return the number of partitions that state is about to get; `None` if it keeps its number.
+
+    Spark makes more partitions in a batch of its own, which a crash may leave without a commit.
+    """
+    planned, last = (newest(spark_checkpoint / log) for log in ("offsets", "commits"))
+    if planned is None or last is None or planned == last:
+        return None
+    found = state_partitions(spark_checkpoint, planned)
+    return None if found == state_partitions(spark_checkpoint, last) else found
+
+
 def require_whole(spark_checkpoint: Location) -> None:
     """Refuse a checkpoint whose newest files are torn, since Spark's error would not name the file.
 

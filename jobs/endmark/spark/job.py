@@ -20,11 +20,12 @@ from endmark.control.unread_turns import UnreadTurns
 from endmark.driver import checkpoint
 from endmark.driver.moved_checkpoint import follow_move
 from endmark.driver.pace import Pace
-from endmark.driver.planned_batches import require_whole
+from endmark.driver.planned_batches import begun_partitions, require_whole
 from endmark.driver.quarantine import Quarantine
 from endmark.driver.topics import make_topic, partition_counts
 from endmark.engine import streams
 from endmark.engine.bucket.lookup_plan import unpaged_lookups
+from endmark.errors import ConfigError
 from endmark.kafka.offsets import TopicEnds
 from endmark.operators.lookup.strategies import require_readable
 from endmark.relation.sql import SqlRelation
@@ -82,6 +83,7 @@ def run_job(
     with checkpoint.claimed(options.checkpoint) as app_id:
         published = output_topics(pipeline, options.bootstrap, app_id)
         _keep_start_offsets(options, list(partitions))
+        _require_begun_buckets(options)
         before = checkpoint.buckets_before(options.checkpoint, options.buckets)
         settings = checkpoint.settings(pipeline, before or options.buckets)
         checkpoint.pin(options.checkpoint, settings, options.warehouse)
@@ -133,6 +135,20 @@ def _start_run(ops: OpsDatabase, run: JobRun, pipeline: str, options: JobOptions
             stop.check()
         else:
             return
+
+
+def _require_begun_buckets(options: JobOptions) -> None:
+    """Refuse other buckets than those of a start that has begun to split them.
+
+    Raises:
+        ConfigError: Spark has begun to make partitions of state for another number of buckets.
+    """
+    begun = begun_partitions(options.checkpoint.resolve() / "spark")
+    if begun not in {None, options.buckets}:
+        raise ConfigError(
+            f"checkpoint {options.checkpoint}: a job that had to split its state for {begun} buckets was "
+            f"killed meanwhile; start the job with --buckets {begun}, which goes on with it"
+        )
 
 
 def _keep_start_offsets(options: JobOptions, topics: list[str]) -> None:

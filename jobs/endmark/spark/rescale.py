@@ -7,6 +7,7 @@ They do so in the first batch (`endmark.engine.earlier_buckets`).
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from endmark.driver import checkpoint as checkpoints
-from endmark.driver.planned_batches import newest, state_partitions, unfinished_batch
+from endmark.driver.planned_batches import begun_partitions, newest, state_partitions, unfinished_batch
 from endmark.engine.stored_task import SNAPSHOT, is_idle
 from endmark.errors import ConfigError
 from endmark.spark.plan import bucket_labels
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
     from endmark.engine.earlier_buckets import EarlierState
     from endmark.storage import Location
+
+
+_BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 
 
 def rescale(
@@ -50,7 +54,8 @@ def rescale(
     fewer = checkpoints.fewer_buckets(checkpoint)
     if fewer is not None and fewer.buckets != before:
         raise _not_yet(checkpoint, before, buckets, f"no batch has run since there were {fewer.buckets}")
-    if unfinished := unfinished_batch(inner):
+    # A crash may have left Spark's own batch, which Spark repeats.
+    if begun_partitions(inner) is None and (unfinished := unfinished_batch(inner)):
         raise _not_yet(checkpoint, before, buckets, f"{unfinished} is not finished")
     if last is not None:
         stages = list(_states(spark, inner))
@@ -58,15 +63,27 @@ def rescale(
             raise _not_yet(checkpoint, before, buckets, "rows wait for the relation of a lookup")
         earlier = checkpoints.earlier_buckets(checkpoint, before)
         size = 0
-        for number, label in enumerate(bucket_labels(spark, before).labels):
-            for stage, rows in enumerate(stages):
-                copy = partial(_copied, earlier.state(stage, number))
-                copied = rows.where(rows.bucket == label).mapInArrow(copy, "size long").collect()
-                size += sum(row.size for row in copied)
+        with _small_batches(spark):
+            for number, label in enumerate(bucket_labels(spark, before).labels):
+                for stage, rows in enumerate(stages):
+                    copy = partial(_copied, earlier.state(stage, number))
+                    copied = rows.where(rows.bucket == label).mapInArrow(copy, "size long").collect()
+                    size += sum(row.size for row in copied)
         say(f"copied {size:,} bytes of state for {buckets} buckets in place of {before}")
         if state_partitions(inner, last) != buckets:
             spark._streamingCheckpointManager.repartition(_text(inner), buckets)
     checkpoints.rescaled(checkpoint, before, buckets)
+
+
+@contextmanager
+def _small_batches(spark: SparkSession) -> Iterator[None]:
+    """Let Python get few blobs at a time. A session of ours else hands over up to 2 GB at once."""
+    before = spark.conf.get(_BATCH_BYTES) or 0
+    spark.conf.set(_BATCH_BYTES, 1 << 26)
+    try:
+        yield
+    finally:
+        spark.conf.set(_BATCH_BYTES, before)
 
 
 def _not_yet(checkpoint: Location, before: int, buckets: int, why: str) -> ConfigError:
