@@ -95,6 +95,8 @@ class BucketTask:
         self._join = _join(plan, store, restored.join if restored is not None else None)
         if restored is not None:
             require_same(self._join.notes["made_with"], plan.made_with)
+        else:
+            self._join.notes["buckets"] = plan.buckets
         self._join.notes["made_with"] = dict(plan.made_with)
         self._groups: ClosingAggregate | None = None
         self._running: RunningGroups | None = None
@@ -106,7 +108,6 @@ class BucketTask:
                 restored.group if restored is not None else None,
             )
             self._running = RunningGroups(self._groups, plan.group.columns) if plan.group.running else None
-        self._join.notes.setdefault("buckets", plan.buckets)
         snapshots = restored.lookups if restored is not None else {}
         self._lookups = Lookups(plan.lookups, store, snapshots, plan.looked_up, plan.streams)
         self._behind = ResultSteps(plan.behind)

@@ -46,7 +46,8 @@ class GroupTask:
         self._stage = stage
         self._profile = store.profile
         self._groups = ClosingAggregate(stage.group.keys, stage.group.measures, store, restored)
-        self._groups.notes.setdefault("buckets", len(stage.buckets))
+        if restored is None:
+            self._groups.notes["buckets"] = len(stage.buckets)
         self._running = RunningGroups(self._groups, stage.group.columns) if stage.group.running else None
 
     def keep(self, share: Share) -> None:
