@@ -150,6 +150,11 @@ class BucketTasks:
             groups.go_on_from(had)
         self._batches = earlier._batches
 
+    @property
+    def snapshots(self) -> list[bytes]:
+        """The snapshots of all buckets of the first stage."""
+        return [task.snapshot().encoded() for task in self._stages[0].tasks.values()]
+
     def pack(self, records: Sequence[Located]) -> list[dict[str, Any]]:
         """The packed rows that reach the buckets."""
         return [row for rows in self._ingest(iter([kafka_batch(records)])) for row in rows.to_pylist()]

@@ -71,10 +71,10 @@ class EarlierBuckets:
 
 @dataclass(frozen=True)
 class TakenOver:
-    """What a bucket takes over from an earlier one, if there were fewer buckets before.
+    """The keys of a bucket, and the state that it begins with if there were fewer buckets before.
 
     Args:
-        share: the keys of the bucket.
+        share: the keys.
         state: the copied state of the bucket that had these keys and others; `None` if the number of buckets
             has not changed.
     """
@@ -98,7 +98,7 @@ class StageBuckets:
     earlier: EarlierBuckets | None = None
 
     def taken_over(self, label: int) -> TakenOver:
-        """Return what the bucket with a label takes over."""
+        """Return the keys of the bucket with a label, and the state that it begins with."""
         number, earlier = self.buckets.labels.index(label), self.earlier
         state = None if earlier is None else earlier.state(self.stage, number % earlier.buckets)
         return TakenOver(Share(number, len(self.buckets)), state)

@@ -31,7 +31,7 @@ def is_idle(snapshot: bytes) -> bool:
     """Return whether no row waits in a lookup of the bucket that has a snapshot."""
     if manifest.is_one(snapshot):  # of a bucket of groups
         return True
-    return not any(map(manifest.rows, BucketSnapshot.decoded(snapshot).lookups.values()))
+    return not any(map(manifest.live_rows, BucketSnapshot.decoded(snapshot).lookups.values()))
 
 
 class StateBlobs:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from endmark.state import codec
 
@@ -101,10 +100,10 @@ def is_one(data: bytes) -> bool:
     return bool(codec.decode(data).schema.names == _SCHEMA.names)
 
 
-def rows(data: bytes) -> int:
-    """Return the number of rows in the segments of a manifest, dead ones included."""
-    counted: int = pc.sum(codec.decode(data).column("rows")).as_py() or 0
-    return counted
+def live_rows(data: bytes) -> int:
+    """Return the number of live rows in the segments of a manifest."""
+    segments = codec.decode(data).select(["rows", "dead"]).to_pylist()
+    return sum(each["rows"] - int(_bits(each["dead"]).sum()) for each in segments)
 
 
 def _pack(bits: Bools | None) -> bytes | None:
@@ -114,4 +113,8 @@ def _pack(bits: Bools | None) -> bytes | None:
 def _unpack(packed: bytes | None, rows: int) -> Bools | None:
     if packed is None:
         return None
-    return np.unpackbits(np.frombuffer(packed, np.uint8), count=rows).astype(bool)
+    return _bits(packed)[:rows].astype(bool)
+
+
+def _bits(packed: bytes | None) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    return np.unpackbits(np.frombuffer(packed or b"", np.uint8))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from endmark.engine.stored_task import is_idle
 from endmark.metrics import add, parse
 from endmark.pipeline import Pipeline
 from support.bucket_tasks import BucketTasks, Tables, total
@@ -66,9 +67,11 @@ def test_waiting_rows_hold_back_what_came_after_them(tmp_path: Path) -> None:
     batches = [tasks.batch(locate(records))]
     while sum(len(batch["results"]) for batch in batches) < len(rows):
         assert not any(batch["announced"] or batch["groups"] for batch in batches)
+        assert not all(map(is_idle, tasks.snapshots))
         batches.append(tasks.batch([]))
 
     assert len(batches) > 1
+    assert all(map(is_idle, tasks.snapshots))
     found = total(batches)
     assert [row["bids"] for row in batches[-1]["groups"]] == [3]
     assert {row["punctuation"] for row in batches[-1]["announced"]} == {
