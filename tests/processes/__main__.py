@@ -15,14 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from endmark_benchmarks.harness.origin import origin
-from processes.campaign import Case, cases
+from processes.campaign import WALK, Case, cases
 from processes.case import HEALED_SECONDS
 from processes.faults import FAULTS
 from processes.rig import NAMES, OUTSIDE, Rig, mounts
 from processes.soak import RATE, soak
 from processes.walk import Walk
-
-WALK = "walk"
 
 
 def main() -> int:

@@ -14,7 +14,8 @@ from processes.oracle import rows_in_state, told_secrets
 from processes.rig import Rig, own_mounts
 
 _TRIES = 3  # of a fault that does not land
-END = "end"  # the name of the last verdict on a rig, in place of a fault's
+# In place of a fault's name: the last verdict on a rig, and a walk.
+END, WALK = "end", "walk"
 
 
 class Case(NamedTuple):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from endmark_papers.experiments.marked_parts import fill
+from processes.campaign import WALK
 from processes.case import HEALED_SECONDS
 from processes.faults import FAULTS
 
@@ -30,6 +31,18 @@ _HEADINGS = (
     ("seconds to recover", "---:"),
     ("worst", "---:"),
     ("fail at most", "---:"),
+)
+
+_WALK_HEADINGS = (
+    "walk on the pipeline",
+    "seed",
+    "actions",
+    "faults that landed",
+    "ends of the job",
+    "wrong",
+    "rows lost",
+    "rows too many",
+    "minutes",
 )
 
 
@@ -70,7 +83,7 @@ def _soak(report: Report) -> str:
         )
         slope = part["slopes"][name]
         rows.append([what, *(f"{value:,.4g}" for value in (first, last)), _interval(**slope)])
-    return said + "\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return f"{said}\n\n{_lines(rows)}"
 
 
 def _interval(per_minute: float, half: float) -> str:
@@ -84,7 +97,24 @@ def _section(report: Report) -> str:
     for name, fault in FAULTS.items():
         outcomes = [run["outcome"] for run in runs if run["fault"] == name]
         rows.append([name, fault.number, fault.how, *_figures(outcomes, refuses=fault.refused is not None)])
-    return said + "\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return f"{said}\n\n{_lines(rows)}{_walks(runs)}"
+
+
+def _lines(rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _walks(runs: Sequence[Mapping[str, Any]]) -> str:
+    """Return the table of random walks; nothing without any."""
+    rows = [list(_WALK_HEADINGS), ["---", *["---:"] * (len(_WALK_HEADINGS) - 1)]]
+    for run in runs:
+        if run["fault"] == WALK:
+            outcome, seen = run["outcome"], run["outcome"]["seen"]
+            counts = [run["seed"], seen["actions"], sum(seen["landed"].values()), seen["ends"]]
+            counts += [len(outcome["wrong"]), outcome["lost"], outcome["doubled"]]
+            minutes = f"{outcome['seconds'] / 60:.0f}"
+            rows.append([run["pipeline"], *(f"{count:,}" for count in counts), minutes])
+    return f"\n\n{_lines(rows)}" if len(rows) > 2 else ""
 
 
 def _origin(part: Report) -> str:

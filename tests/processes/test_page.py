@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from processes.campaign import END
+from processes.campaign import END, WALK
 from processes.faults import FAULTS
 from processes.page import PAGE, RESULT, SOAK, render
 
@@ -15,5 +15,5 @@ def test_the_page_is_that_of_the_kept_result() -> None:
     assert render(PAGE.read_text(), report, soaked) == PAGE.read_text()
     assert [part["wrong"] for part in soaked["parts"]] == [[]]
     runs = [run for part in report["parts"] for run in part["runs"]]
-    assert {run["fault"] for run in runs} <= {*FAULTS, END}
+    assert {run["fault"] for run in runs} <= {*FAULTS, END, WALK}
     assert [run for run in runs if run["outcome"]["wrong"]] == []
