@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ from endmark.spark.listener import BatchListener
 from endmark.spark.plan import Relations
 from endmark.spark.publish import output_topics
 from endmark.spark.queries import Queries, StallNotice
-from endmark.spark.rescale import rescale
+from endmark.spark.rescale import PARTITIONS, can_rescale, rescale
 from endmark.spark.sink import JobRun, Sink
 from endmark.spark.tables import prepare, targets
 
@@ -183,9 +184,6 @@ def _run(
     say("Spark is up")
     if spark.version == _LEAKS_SOCKETS:
         say(f"Spark {spark.version} keeps a socket open for each task (SPARK-58932); install pyspark 4.2.1")
-    before = checkpoint.buckets_before(options.checkpoint, options.buckets)
-    if before is not None:
-        rescale(spark, options.checkpoint, before, options.buckets, say)
     signs.ask(lambda: spark.streams.active)
     steps, unpaged = steps_of(pipeline), unpaged_lookups(pipeline, directories)
 
@@ -194,6 +192,36 @@ def _run(
 
     for turn in run.ops.refuse_turns(pipeline.name, refused):
         say(f"ignores what {turn['by']} turned in batch {turn['batch_id']}: {turn['refused']}")
+    try:
+        spark.streams.addListener(BatchListener(run.ops, pipeline.name))
+        before = checkpoint.buckets_before(options.checkpoint, options.buckets)
+        if before is not None:
+            if not can_rescale(spark, options.checkpoint):
+                say(f"works off what waits with {before} buckets, before there are {options.buckets}")
+                spark.conf.set(PARTITIONS, before)
+                earlier = replace(options, buckets=before, available_now=True)
+                _run_queries(spark, pipeline, earlier, directories, run, say, stop)
+                spark.conf.set(PARTITIONS, options.buckets)
+                stop.check()
+            rescale(spark, options.checkpoint, before, options.buckets, say)
+        _run_queries(spark, pipeline, options, directories, run, say, stop)
+        say("stopped")
+    finally:
+        signs.ask(None)
+        with suppress(Py4JError, OSError):  # its JVM may be gone
+            spark.stop()
+
+
+def _run_queries(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    options: JobOptions,
+    directories: Mapping[str, PageDirectory],
+    run: JobRun,
+    say: Callable[[str], None],
+    stop: StopRequest,
+) -> None:
+    """Run queries until a signal asks to stop or, with `available_now`, until all is done."""
     # A job that stops by itself reads no record that is sent after its start.
     tuning = None if options.available_now else Tuning(pipeline, run.ops)
     pulse = Pulse(options.bootstrap, pipeline.control_topic, tuning)
@@ -204,7 +232,6 @@ def _run(
         pulse.batch_done(latest.samples, latest.offsets)
     turns = UnreadTurns(options.bootstrap, pipeline.control_topic, pulse.read)
     try:
-        spark.streams.addListener(BatchListener(run.ops, pipeline.name))
         queries = Queries(
             spark,
             pipeline,
@@ -225,10 +252,6 @@ def _run(
         queries.run(query, pulse, stop.event)
         if options.available_now:
             queries.finish(pulse, stop.event)
-        say("stopped")
     finally:
         turns.close()
         pulse.close()
-        signs.ask(None)
-        with suppress(Py4JError, OSError):  # its JVM may be gone
-            spark.stop()

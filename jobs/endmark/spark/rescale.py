@@ -18,7 +18,6 @@ import pyarrow as pa
 from endmark.driver import checkpoint as checkpoints
 from endmark.driver.planned_batches import begun_partitions, newest, state_partitions, unfinished_batch
 from endmark.engine.stored_task import SNAPSHOT, is_idle
-from endmark.errors import ConfigError
 from endmark.spark.plan import bucket_labels
 from endmark.storage import entries
 
@@ -31,7 +30,20 @@ if TYPE_CHECKING:
     from endmark.storage import Location
 
 
+PARTITIONS = "spark.sql.shuffle.partitions"
 _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+
+
+def can_rescale(spark: SparkSession, checkpoint: Location) -> bool:
+    """Return whether the last batch is finished and no row waits in a lookup."""
+    inner = checkpoint.resolve() / "spark"
+    # A crash may have left Spark's own batch, which Spark repeats.
+    if begun_partitions(inner) is None and unfinished_batch(inner):
+        return False
+    snapshots = (
+        row for stage in _states(spark, inner) for row in stage.where(stage.id == SNAPSHOT).collect()
+    )
+    return all(is_idle(bytes(row.data)) for row in snapshots)
 
 
 def rescale(
@@ -41,26 +53,19 @@ def rescale(
 
     Args:
         spark: the session.
-        checkpoint: the directory of the checkpoint, which is locked and runs no query.
+        checkpoint: the directory of the checkpoint, which is locked and runs no query. It is one that
+            `can_rescale`.
         before: the number of buckets that there are.
         buckets: the number of buckets that there will be, a multiple of `before`.
         say: called with a line of progress.
-
-    Raises:
-        ConfigError: a batch is not finished, or rows wait in a lookup.
     """
     inner = checkpoint.resolve() / "spark"
     last = newest(inner / "commits")
     fewer = checkpoints.fewer_buckets(checkpoint)
-    if fewer is not None and fewer.buckets != before:
-        raise _not_yet(checkpoint, before, buckets, f"no batch has run since there were {fewer.buckets}")
-    # A crash may have left Spark's own batch, which Spark repeats.
-    if begun_partitions(inner) is None and (unfinished := unfinished_batch(inner)):
-        raise _not_yet(checkpoint, before, buckets, f"{unfinished} is not finished")
+    if fewer is not None:  # no batch has run since they were split, so the state is still theirs
+        before = fewer.buckets
     if last is not None:
         stages = list(_states(spark, inner))
-        if not all(is_idle(bytes(row.data)) for stage in stages for row in _of(stage, SNAPSHOT).collect()):
-            raise _not_yet(checkpoint, before, buckets, "rows wait for the relation of a lookup")
         earlier = checkpoints.earlier_buckets(checkpoint, before)
         size = 0
         with _small_batches(spark):
@@ -86,13 +91,6 @@ def _small_batches(spark: SparkSession) -> Iterator[None]:
         spark.conf.set(_BATCH_BYTES, before)
 
 
-def _not_yet(checkpoint: Location, before: int, buckets: int, why: str) -> ConfigError:
-    return ConfigError(
-        f"checkpoint {checkpoint} has {before} buckets and cannot have {buckets} yet: {why}; "
-        f"run the job with --available-now --buckets {before} first"
-    )
-
-
 def _states(spark: SparkSession, inner: Location) -> Iterator[DataFrame]:
     """Yield the state of each stage, one row (bucket, id, data) for each blob."""
     _ = spark.streams  # which starts the coordinator of state stores that the reader asks
@@ -102,10 +100,6 @@ def _states(spark: SparkSession, inner: Location) -> Iterator[DataFrame]:
         rows = rows.option("operatorId", stage).option("stateVarName", "state")
         yield rows.load().selectExpr("key.bucket", "user_map_key.id", "user_map_value.data")
         stage += 1
-
-
-def _of(state: DataFrame, blob_id: str) -> DataFrame:
-    return state.where(state.id == blob_id)
 
 
 def _text(location: Location) -> str:
