@@ -252,7 +252,7 @@ KINDS = {
     ),
     "buckets doubled": Kind("the job starts with twice as many buckets", _do_nothing, buckets=4),
     "buckets half doubled": Kind(
-        "a start with twice as many buckets was killed while Spark split the state, and so does the next one",
+        "a start with twice as many buckets was killed while Spark split the state; the next one has as many",
         _split_half,
         buckets=4,
     ),
