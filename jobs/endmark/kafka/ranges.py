@@ -63,8 +63,8 @@ _SETTINGS = {
     # At a topic's end a fetch waits for half a second by default.
     "fetch.wait.max.ms": 1,
     "fetch.queue.backoff.ms": 1,
-    # A connection without an answer for so long is lost. By default, librdkafka waits for a minute, and the
-    # batch failed before.
+    # A connection without an answer for so long is lost. By default, librdkafka waits for a minute, and our
+    # tasks for records only for half a minute. A job took up to 53 s to catch up then, and 3 to 8 s now.
     "socket.timeout.ms": 10_000,
     # By default, librdkafka reads 100,000 records ahead of each partition, but ranges end before. Those in
     # vain were a third of the CPU of reading.

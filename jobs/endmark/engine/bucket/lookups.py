@@ -104,7 +104,7 @@ class Lookups:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no row waits for a relation, or for such rows."""
+        """True if no row waits for a relation, or for such rows."""
         return all(lookup.gated.is_idle for lookup in self._lookups)
 
     def held_promises(self, stream: str) -> list[Punctuation]:

@@ -281,7 +281,7 @@ class GatedLookup:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no row waits or is parked, and no batch is held back."""
+        """True if no row waits or is parked, and no batch is held back."""
         pending = self._join.pending
         return not (pending.waiting_rows or pending.parked_rows or self.held)
 
