@@ -84,7 +84,6 @@ def run_job(
     with checkpoint.claimed(options.checkpoint) as app_id:
         published = output_topics(pipeline, options.bootstrap, app_id)
         _keep_start_offsets(options, list(partitions))
-        _require_begun_buckets(options)
         before = checkpoint.buckets_before(options.checkpoint, options.buckets)
         settings = checkpoint.settings(pipeline, before or options.buckets)
         checkpoint.pin(options.checkpoint, settings, options.warehouse)
@@ -92,6 +91,7 @@ def run_job(
         by_name = {table.path.name: table for table in tables}
         require_whole(options.checkpoint.resolve() / "spark")
         follow_move(options.checkpoint.resolve() / "spark")
+        _require_begun_buckets(options)
         batch = checkpoint.next_batch(options.checkpoint)
         added = {
             f"{pipeline.flow.taker_of(stream)}_{column}"
