@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ OUTSIDE = "ENDMARK_MOUNTS_OUTSIDE"  # the variable with the mount namespace of w
 SHORT_LIVES = {"ENDMARK_BROKER_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 _POLL_SECONDS = 0.25
 _MOST_IN_VAIN = 20  # ends of a job in a row without a batch between them
+_TOLD = 200  # characters of an error
 _PAUSE_SECONDS = 1.0  # between the end of a job and its next start
 _DISKS = {"job": "192m", "broker": "512m", "database": "384m"}
 
@@ -152,6 +154,11 @@ class Rig:
             return End(int(code), str(errors(self.job)[-1:]))
         return End(0, "")
 
+    def _told_in_vain(self) -> str:
+        """Return the distinct ends since the last batch, and how often each was, the most frequent first."""
+        ends = Counter((end.code, end.error[-_TOLD:]) for end in self.ends[-self._in_vain :])
+        return "; ".join(f"{times} times {code}: {error}" for (code, error), times in ends.most_common())
+
     @contextmanager
     def unattended(self) -> Iterator[None]:
         """Let nobody start the job again while the body runs."""
@@ -167,7 +174,7 @@ class Rig:
             self.ends.append(self.end())
             self._in_vain = 1 if self.batches() > self._batches else self._in_vain + 1
             self._batches = self.batches()
-            assert self._in_vain <= _MOST_IN_VAIN, f"the job ends again and again: {self.ends[-1]}"
+            assert self._in_vain <= _MOST_IN_VAIN, f"the job ends again and again: {self._told_in_vain()}"
             time.sleep(_PAUSE_SECONDS)
             self.start_job()
 
