@@ -36,9 +36,6 @@ from endmark.cli.options import (
     kafka_of,
     warehouse_of,
 )
-from endmark.control import forecasts
-from endmark.control.database import OpsDatabase
-from endmark.databases import database_url, place
 from endmark.errors import EXIT_FAILED, EXIT_USAGE, ConfigError, EndmarkError, MissingPartError
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import states
@@ -226,6 +223,8 @@ def plan(
 
     The state is predicted for a join of two streams.
     """
+    from endmark.control import forecasts
+    from endmark.control.database import OpsDatabase
     from endmark.planning.forecast import UnpagedError, forecast
     from endmark.planning.join_forecast import forecast_join, is_predictable, measured, with_given
     from endmark.planning.join_state import BATCHES
@@ -354,6 +353,9 @@ def run(
 
 def _places(options: JobOptions) -> str:
     """Say where a job reads and writes."""
+    # SQLAlchemy takes 0.15 s, in which Java can start already.
+    from endmark.databases import database_url, place
+
     ops = place(database_url(options.ops_url, "the ops URL"))
     return (
         f"broker {options.bootstrap}, tables in {options.warehouse}, checkpoint in {options.checkpoint}, "
