@@ -39,6 +39,7 @@ _WALK_HEADINGS = (
     "actions",
     "faults that landed",
     "ends of the job",
+    "verdicts before the end",
     "wrong",
     "rows lost",
     "rows too many",
@@ -110,7 +111,8 @@ def _walks(runs: Sequence[Mapping[str, Any]]) -> str:
     for run in runs:
         if run["fault"] == WALK:
             outcome, seen = run["outcome"], run["outcome"]["seen"]
-            counts = [run["seed"], seen["actions"], sum(seen["landed"].values()), seen["ends"]]
+            counts = [run["seed"], seen["actions"], sum(seen["landed"].values())]
+            counts += [seen["ends"], seen["judged"]]
             counts += [len(outcome["wrong"]), outcome["lost"], outcome["doubled"]]
             minutes = f"{outcome['seconds'] / 60:.0f}"
             rows.append([run["pipeline"], *(f"{count:,}" for count in counts), minutes])
