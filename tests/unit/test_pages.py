@@ -37,6 +37,35 @@ def test_a_page_has_a_valid_pipeline_and_its_bound(page: str, tmp_path: Path) ->
     assert bound in [str(state) for state in states(pipeline)]
 
 
+def test_the_readme_has_the_figures_of_the_results() -> None:
+    """Its latency was once that of a measurement before the last one."""
+    found = _measured()
+    half, most = found["latency at 10 % of the highest rate", ""]
+    [spark, *_] = found["stream join", "Spark, state on the heap"]
+    flink = " to ".join(found["stream join", "Flink, state on the heap"])
+    cached = " to ".join(found["lookup, database on the same machine", "Flink with a cache"])
+    [whole] = found["whole pipeline", "Spark's own operators"]
+    [counting] = found["whole pipeline", "Flink, state on the heap, only counting"]
+    readme = " ".join((ROOT / "README.md").read_text().split())
+
+    assert f"{half} s for half of the results, {most} s for 99 of 100" in readme
+    assert f"is {flink} times as fast as Flink's and {spark} times as fast as Spark's" in readme
+    assert f"is {cached} times as fast as Flink's with a cache" in readme
+    assert f"is {whole} times as fast as a pipeline of Spark's own operators" in readme
+    assert f"and {counting} times as fast as Flink's" in readme
+
+
+def _measured() -> dict[tuple[str, str], list[str]]:
+    """The figures of the summary of measurements, with one decimal, by what is measured and beside what."""
+    table = (ROOT / "docs/bench.md").read_text().partition("<!-- begin summary -->")[2]
+    found, of = {}, ""
+    for line in table.partition("<!-- end -->")[0].strip().splitlines()[2:]:
+        measured, figure, beside, ratio = (cell.strip() for cell in line.strip("|").split("|"))
+        of = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", measured) or of
+        found[of, beside] = [f"{float(each):.1f}" for each in re.findall(r"\d+\.\d+", ratio or figure)]
+    return found
+
+
 def test_the_runbook_knows_every_alert() -> None:
     groups = yaml.safe_load((ROOT / "infra/alerts.yml").read_text())["groups"]
     alerts = [rule["alert"] for group in groups for rule in group["rules"]]
