@@ -121,10 +121,11 @@ def _walks(runs: Sequence[Mapping[str, Any]]) -> str:
 
 def _origin(part: Report) -> str:
     machine = part["machine"]
+    count = f"{len(part['runs']):,} cases" if len(part["runs"]) > 1 else "1 case"
     loads = "not measured" if "loads" not in part else "{:.0f} to {:.0f}".format(*part["loads"])
     return (
         f"Commit {part['commit']}, {part['date']}; {machine['cores']} cores, load {machine['load']} before, "
-        f"and meanwhile {loads}: {len(part['runs']):,} cases in {part['seconds']:,} s, each with "
+        f"and meanwhile {loads}: {count} in {part['seconds']:,} s, each with "
         f"{part['within']:.0f} s to catch up."
     )
 
