@@ -41,7 +41,6 @@ OUTSIDE = "ENDMARK_MOUNTS_OUTSIDE"  # the variable with the mount namespace of w
 SHORT_LIVES = {"ENDMARK_BROKER_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 _POLL_SECONDS = 0.25
 _MOST_IN_VAIN = 20  # ends of a job in a row without a batch between them
-_TOLD = 200  # characters of an error
 _PAUSE_SECONDS = 1.0  # between the end of a job and its next start
 _DISKS = {"job": "192m", "broker": "512m", "database": "384m"}
 
@@ -52,6 +51,9 @@ class End:
 
     code: int
     error: str
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.error[-200:]}"
 
 
 class Rig:
@@ -156,8 +158,8 @@ class Rig:
 
     def _told_in_vain(self) -> str:
         """Return the distinct ends since the last batch, and how often each was, the most frequent first."""
-        ends = Counter((end.code, end.error[-_TOLD:]) for end in self.ends[-self._in_vain :])
-        return "; ".join(f"{times} times {code}: {error}" for (code, error), times in ends.most_common())
+        ends = Counter(map(str, self.ends[-self._in_vain :]))
+        return "; ".join(f"{times} times {end}" for end, times in ends.most_common())
 
     @contextmanager
     def unattended(self) -> Iterator[None]:

@@ -15,6 +15,7 @@ from processes.campaign import ended, fitting
 from processes.case import HEALED_SECONDS, Outcome, caught_up, settled
 from processes.fault import Fault, Marker
 from processes.faults import FAULTS
+from processes.oracle import Verdict
 from processes.rig import START_SECONDS, Rig
 
 _MOST_AT_ONCE = 3
@@ -22,7 +23,6 @@ _MOST_AT_ONCE = 3
 # actions had no moment without faults.
 _REST, _HEAL, _HEAL_ALL = 2.0, 4.0, 1.0
 _PATIENCE = 15.0
-_TOLD = 200  # characters of an error
 
 
 @dataclass
@@ -53,6 +53,7 @@ class Walk:
     missed: Counter[str] = field(default_factory=Counter)
     judged: int = 0
     _active: list[_Active] = field(default_factory=list)
+    _verdict: Verdict = field(default_factory=Verdict)  # the last one before the end
 
     def run(self, length: int) -> Outcome:
         """Do so many actions, heal everything, and judge the rig."""
@@ -66,14 +67,15 @@ class Walk:
                     ends = len(self.rig.ends)
                     self._act(chance)
                     for end in self.rig.ends[ends:]:
-                        print(f"    the job ended: {end.code} {end.error[-_TOLD:]}", flush=True)
+                        print(f"    the job ended: {end}", flush=True)
             finally:
                 self._heal_all()
             recovered = caught_up(self.rig, self.within)
             judged = settled(self.rig, self.within)
             last = ended(self.rig)
         except AssertionError as error:
-            return self._outcome(began, (f"after {self.actions[-6:]}: {error}",))
+            ended_early = f"after {self.actions[-6:]}: {error}"
+            return self._outcome(began, (ended_early,), self._verdict.lost, self._verdict.doubled)
         wrong = (*judged.wrong, *last.wrong, *self._wordless())
         return self._outcome(began, wrong, judged.lost, judged.doubled, recovered)
 
@@ -81,8 +83,8 @@ class Walk:
         self,
         began: float,
         wrong: tuple[str, ...],
-        lost: int = 0,
-        doubled: int = 0,
+        lost: int,
+        doubled: int,
         recovered: float | None = None,
     ) -> Outcome:
         seen = {
@@ -125,8 +127,8 @@ class Walk:
         """Heal everything, and require that the job catches up and that its tables are right."""
         self._heal_all()
         caught_up(self.rig, self.within)
-        found = settled(self.rig, self.within)
-        assert not found.wrong, found
+        self._verdict = settled(self.rig, self.within)
+        assert not self._verdict.wrong, self._verdict.wrong
         self.rig.feed.resume()
         self.judged += 1
 
