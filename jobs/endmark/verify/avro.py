@@ -17,12 +17,12 @@ from typing import Any
 
 from endmark.domain import Domain
 from endmark.pipeline import Stream
-from endmark.schema_registry import SchemaFile, SchemaRegistry, UnknownSchemaError
 from endmark.types import ColumnType, Spelling
+from endmark.verify import framed
+from endmark.verify.framed import Schemas
 from endmark.verify.patterns import MARK
 from endmark.verify.reasons import UnreadableError
 
-Schemas = SchemaFile | SchemaRegistry
 _Wanted = Mapping[tuple[str, ...], str]  # columns, by the names of the nested fields that lead to them
 
 PUNCTUATION = "endmark.Punctuation"
@@ -97,28 +97,7 @@ class Type:
             raise _BadSchemaError
 
 
-def flat(schemas: Schemas, value: bytes, declared: Stream) -> bytes | None:
-    """Return the row or punctuation of a record as flat JSON; `None` for any other record."""
-    try:
-        found = _read(schemas, value, declared)
-    except UnreadableError:
-        return None
-    return found if isinstance(found, bytes) else json.dumps(found, ensure_ascii=False).encode()
-
-
-def reason(schemas: Schemas, value: bytes, declared: Stream) -> str:
-    """Return the reason why a record is a dead letter, for one that is.
-
-    Raises:
-        UnreadableError: the record cannot be read to its end. The text is the reason.
-    """
-    found = _read(schemas, value, declared)
-    if isinstance(found, bytes):
-        return "bad_punctuation"
-    return reason_of_row(found, declared)
-
-
-def _read(schemas: Schemas, value: bytes, declared: Stream) -> dict[str, Any] | bytes:
+def read_record(schemas: Schemas, value: bytes, declared: Stream) -> dict[str, Any] | bytes:
     """Return a row as its members, or a punctuation as JSON.
 
     Raises:
@@ -139,20 +118,12 @@ def opened(schemas: Schemas, value: bytes) -> tuple[Reader, Type]:
     Raises:
         UnreadableError: the record has no such type. The text is the reason.
     """
-    if not value:
-        raise UnreadableError("empty")
-    number, start = 0, 0
-    if schemas.framed:
-        if len(value) < 5 or value[0] != 0:
-            raise UnreadableError("malformed")
-        number, start = int.from_bytes(value[1:5], "big", signed=True), 5
+    schema, body = framed.opened(schemas, value)
     try:
-        outermost = _schema(schemas.schema(number).text)
-    except UnknownSchemaError:
-        raise UnreadableError("unknown_schema") from None
+        outermost = _schema(schema.text)
     except _BadSchemaError:
         raise UnreadableError("bad_schema") from None
-    reader = Reader(value, start)
+    reader = Reader(body)
     written = outermost
     if outermost.kind == "union":
         try:
@@ -212,14 +183,6 @@ def read_column(reader: Reader, written: Type, path: tuple[str, ...], wanted: Co
         raise UnreadableError(why)
     found = _values(reader, written, {path: "it"})["it"]
     return None if found is None else json_of(*found, wanted)
-
-
-def reason_of_row(row: Mapping[str, Any], declared: Stream) -> str:
-    """Return the reason why a row is a dead letter, for one that is."""
-    for column, kind in declared.columns.items():
-        if not kind.nullable and row.get(column) is None:
-            return "missing_field"
-    return "bad_value"
 
 
 def _values(reader: Reader, written: Type, wanted: _Wanted) -> dict[str, tuple[Type, Any] | None]:
@@ -359,7 +322,7 @@ class Reader:
         at: the place of the first byte to read.
     """
 
-    def __init__(self, value: bytes, at: int) -> None:
+    def __init__(self, value: bytes, at: int = 0) -> None:
         self._value = value
         self._at = at
 

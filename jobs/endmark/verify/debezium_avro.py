@@ -14,63 +14,28 @@ from endmark.verify.avro import (
     PUNCTUATION,
     MalformedError,
     Reader,
-    Schemas,
     Type,
     opened,
     read_column,
     read_punctuation,
     read_row,
-    reason_of_row,
 )
+from endmark.verify.framed import Schemas
 from endmark.verify.members import Pairs, read
 from endmark.verify.patterns import MARK
 from endmark.verify.reasons import UnreadableError
 
 
-def flat(schemas: Schemas, value: bytes, declared: Stream) -> bytes | None:
-    """Return the row or punctuation of a record as flat JSON; `None` for any other record.
+def read_record(schemas: Schemas, value: bytes, declared: Stream) -> dict[str, Any] | bytes | None:
+    """Return a row as its members, a deletion as a punctuation, or another punctuation as JSON.
 
-    A punctuation that comes as its own record deletes no row. So its patterns are lists, which name no key
-    that a deletion could have named.
+    `None` is a deletion that names no column. A punctuation that comes as its own record deletes no row. So
+    its patterns are lists, which name no key that a deletion could have named.
 
     Args:
         schemas: the schemas of the writers.
         value: the bytes of the record.
         declared: the stream, whose `punctuated_on` has the columns that a deletion names.
-    """
-    try:
-        found = _read(schemas, value, declared)
-    except UnreadableError:
-        return None
-    if isinstance(found, bytes):
-        return _listed(found)
-    return None if found is None else json.dumps(found, ensure_ascii=False).encode()
-
-
-def reason(schemas: Schemas, value: bytes, declared: Stream) -> str:
-    """Return the reason why a record is a dead letter, for one that is.
-
-    Raises:
-        UnreadableError: the record cannot be read to its end. The text is the reason.
-    """
-    found = _read(schemas, value, declared)
-    if found is None or isinstance(found, bytes) or MARK in found:
-        return "bad_punctuation"
-    return reason_of_row(found, declared)
-
-
-def is_skipped(schemas: Schemas, value: bytes, declared: Stream) -> bool:
-    """Return whether a record is a deletion without effect, since deletions name no column."""
-    try:
-        return _read(schemas, value, declared) is None
-    except UnreadableError:
-        return False
-
-
-def _read(schemas: Schemas, value: bytes, declared: Stream) -> dict[str, Any] | bytes | None:
-    """Return a row as its members, a deletion as a punctuation, or another punctuation as JSON.
-
-    `None` is a deletion that names no column.
 
     Raises:
         UnreadableError: the record is none of these. The text is the reason.
@@ -78,7 +43,7 @@ def _read(schemas: Schemas, value: bytes, declared: Stream) -> dict[str, Any] | 
     reader, written = opened(schemas, value)
     try:
         if written.name == PUNCTUATION:
-            return read_punctuation(reader, written)
+            return _listed(read_punctuation(reader, written))
         if not any(name == "op" and _is_text(kind) for name, _, kind in written.fields):
             raise UnreadableError("bad_envelope")
         at: dict[str, tuple[Reader, Type]] = {}

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from endmark.pipeline import Pipeline, Stream
 from endmark.pipeline.registry import schemas_of
-from endmark.verify import avro, debezium, debezium_avro, protobuf, reasons, xml
+from endmark.verify import avro, debezium, debezium_avro, framed, protobuf, reasons, xml
 from endmark.verify.added_columns import NOTHING_ADDED, AddedColumns
 from endmark.verify.beside_value import beside_value
 from endmark.verify.members import by_columns
@@ -43,7 +43,7 @@ class Format:
     skips: Callable[..., bool] | None = None
     schemas: bool = False
 
-    def given(self, schemas: avro.Schemas | None) -> Format:
+    def given(self, schemas: framed.Schemas | None) -> Format:
         """Return the format as functions of a record and a stream alone, given the schemas of the writers."""
         if not self.schemas or self.flat is None:
             return self
@@ -56,15 +56,22 @@ class Format:
         )
 
 
+def _framed(read: framed.ReadRecord, *, skips: bool = False) -> Format:
+    return Format(
+        partial(framed.reason, read),
+        partial(framed.flat, read),
+        skips=partial(framed.is_skipped, read) if skips else None,
+        schemas=True,
+    )
+
+
 FORMATS = {
     "json": Format(reasons.of_json),
     "xml": Format(reasons.of_xml, xml.flat),
     "debezium": Format(reasons.of_debezium, debezium.flat, heartbeats=False, skips=debezium.is_skipped),
-    "avro": Format(avro.reason, avro.flat, schemas=True),
-    "debezium_avro": Format(
-        debezium_avro.reason, debezium_avro.flat, skips=debezium_avro.is_skipped, schemas=True
-    ),
-    "protobuf": Format(protobuf.reason, protobuf.flat, schemas=True),
+    "avro": _framed(avro.read_record),
+    "debezium_avro": _framed(debezium_avro.read_record, skips=True),
+    "protobuf": _framed(protobuf.read_record),
 }
 
 _PLACE = pa.schema([("partition", pa.int32()), ("offset", pa.int64())])

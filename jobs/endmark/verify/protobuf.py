@@ -6,7 +6,6 @@ fields says whether a record has it. A row becomes the flat JSON that a producer
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -24,9 +23,10 @@ from google.protobuf.message import DecodeError
 from endmark.domain import Domain
 from endmark.pipeline import Stream
 from endmark.proto_compiler import ProtoSchemaError, compile_schema
-from endmark.schema_registry import Schema, UnknownSchemaError
+from endmark.schema_registry import Schema
 from endmark.types import ColumnType
-from endmark.verify.avro import Schemas, reason_of_row
+from endmark.verify import framed
+from endmark.verify.framed import Schemas
 from endmark.verify.patterns import MARK
 from endmark.verify.reasons import UnreadableError
 
@@ -74,26 +74,7 @@ def _schema(schema: Schema) -> _Schema:
     return _Schema(schema)
 
 
-def flat(schemas: Schemas, value: bytes, declared: Stream) -> bytes | None:
-    """Return the row or punctuation of a record as flat JSON; `None` for any other record."""
-    try:
-        found = _read(schemas, value, declared)
-    except UnreadableError:
-        return None
-    return found if isinstance(found, bytes) else json.dumps(found, ensure_ascii=False).encode()
-
-
-def reason(schemas: Schemas, value: bytes, declared: Stream) -> str:
-    """Return the reason why a record is a dead letter, for one that is.
-
-    Raises:
-        UnreadableError: the record cannot be read to its end. The text is the reason.
-    """
-    found = _read(schemas, value, declared)
-    return "bad_punctuation" if isinstance(found, bytes) else reason_of_row(found, declared)
-
-
-def _read(schemas: Schemas, value: bytes, declared: Stream) -> dict[str, Any] | bytes:
+def read_record(schemas: Schemas, value: bytes, declared: Stream) -> dict[str, Any] | bytes:
     """Return a row as its members, or a punctuation as JSON.
 
     Raises:
@@ -113,17 +94,9 @@ def _read(schemas: Schemas, value: bytes, declared: Stream) -> dict[str, Any] | 
 
 def _opened(schemas: Schemas, value: bytes) -> tuple[_Schema, bytes]:
     """Return the schema of a record, and what follows its id."""
-    if not value:
-        raise UnreadableError("empty")
-    number = 0
-    if schemas.framed:
-        if len(value) < 5 or value[0] != 0:
-            raise UnreadableError("malformed")
-        number, value = int.from_bytes(value[1:5], "big", signed=True), value[5:]
+    schema, body = framed.opened(schemas, value)
     try:
-        return _schema(schemas.schema(number)), value
-    except UnknownSchemaError:
-        raise UnreadableError("unknown_schema") from None
+        return _schema(schema), body
     except ProtoSchemaError:
         raise UnreadableError("bad_schema") from None
 
