@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import OffsetSpec
+from kafka.errors import KafkaError
 
 from endmark.kafka.cluster import KafkaCluster, Login, Tls, python_client
 from endmark.metrics import parse
@@ -102,14 +103,19 @@ class Stack:
         )
 
     def records(self) -> int:
-        """Records that the broker holds in the topics of both streams."""
-        with closing(KafkaAdminClient(**python_client(cluster("operator")))) as admin:
-            latest = {
-                TopicPartition(topic["name"], partition["partition_index"]): OffsetSpec.LATEST
-                for topic in admin.describe_topics(list(_TOPICS))
-                for partition in topic["partitions"]
-            }
-            return sum(end.offset for end in admin.list_partition_offsets(latest).values())
+        """Records that the broker holds in the topics of both streams; 0 while it does not answer."""
+        try:
+            with closing(KafkaAdminClient(**python_client(cluster("operator")))) as admin:
+                latest = {
+                    TopicPartition(topic["name"], partition["partition_index"]): OffsetSpec.LATEST
+                    for topic in admin.describe_topics(list(_TOPICS))
+                    for partition in topic["partitions"]
+                }
+                return sum(end.offset for end in admin.list_partition_offsets(latest).values())
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            return 0
 
     def wait(self, what: str, condition: Callable[[], bool], seconds: float) -> None:
         """Return once `condition` holds; else show what the containers said and raise."""
