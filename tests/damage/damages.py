@@ -105,10 +105,13 @@ def _has_batch(version: Path, batch: int) -> bool:
 
 def _lose_plan(home: Home) -> None:
     """Take the newest plan and its commit, of a batch whose rows are in a table."""
-    last = home.last_batch
-    assert any(_has_batch(_newest_version(table), last) for table in home.tables)
-    _remove(home.spark / "offsets" / str(last))
+    _require_in_a_table(home)
+    _remove(home.spark / "offsets" / str(home.last_batch))
     _lose_commit(home)
+
+
+def _require_in_a_table(home: Home) -> None:
+    assert any(_has_batch(_newest_version(table), home.last_batch) for table in home.tables)
 
 
 def _go_back(home: Home) -> None:
@@ -120,8 +123,21 @@ def _go_back(home: Home) -> None:
 
 
 def _tear_plan(home: Home) -> None:
+    _require_in_a_table(home)
     _tear(home.spark / "offsets" / str(home.last_batch))
     _lose_commit(home)
+
+
+def _tear_next_plan(home: Home) -> None:
+    """Leave half of the plan of a batch that no table has."""
+    last = home.last_batch
+    torn = home.spark / "offsets" / str(last + 1)
+    shutil.copy(home.spark / "offsets" / str(last), torn)
+    _tear(torn)
+
+
+def _empty_next_plan(home: Home) -> None:
+    (home.spark / "offsets" / str(home.last_batch + 1)).touch(exist_ok=False)
 
 
 def _tear_commit(home: Home) -> None:
@@ -198,8 +214,23 @@ KINDS = {
     "older checkpoint": Kind(
         "a backup of the checkpoint is put in the place of a newer one", _go_back, r"table \S+ has batch \d+"
     ),
-    "plan torn": Kind("half of the file with a batch's offsets is there", _tear_plan, r"offsets/\d+"),
-    "commit torn": Kind("half of the file with a batch's commit is there", _tear_commit, r"commits/\d+"),
+    "plan torn": Kind(
+        "half of the file with a batch's offsets is there; tables have the batch, and it has no commit",
+        _tear_plan,
+        r"table \S+ has batch \d+",
+    ),
+    "plan of a committed batch torn": Kind(
+        "half of the file with a batch's offsets is there, and the batch has a commit",
+        lambda home: _tear(home.spark / "offsets" / str(home.last_batch)),
+        r"offsets/\d+",
+    ),
+    "next plan torn": Kind(
+        "half of the file with the offsets of a batch that no table has is there", _tear_next_plan
+    ),
+    "next plan empty": Kind(
+        "the file with the offsets of a batch that no table has is empty", _empty_next_plan
+    ),
+    "commit torn": Kind("half of the file with a batch's commit is there", _tear_commit, repeats=True),
     "state altered": Kind(
         "a bit of each bucket's newest file of state is another one", _flip_state, r"state/0/\d"
     ),

@@ -11,9 +11,11 @@ import re
 from typing import TYPE_CHECKING
 
 from endmark.errors import ConfigError
-from endmark.storage import entries, read_text, text_if_any
+from endmark.storage import entries, read_text, remove, text_if_any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from endmark.storage import Location
 
 _PARTITIONS_NAMED = 8
@@ -65,23 +67,48 @@ def begun_partitions(spark_checkpoint: Location) -> int | None:
     return None if found == state_partitions(spark_checkpoint, last) else found
 
 
-def require_whole(spark_checkpoint: Location) -> None:
-    """Refuse a checkpoint whose newest files are torn, since Spark's error would not name the file.
+def drop_torn(spark_checkpoint: Location, say: Callable[[str], None]) -> None:
+    """Remove the plan and the commit of the newest batch if they are torn; refuse any other torn file.
 
-    Spark writes these files completely or not at all. But a machine that loses its power may keep a half.
+    Spark writes these files completely or not at all. But a machine that loses its power may keep a half. A
+    batch whose commit is torn is repeated, as if it had none. If its plan is torn and it has no commit, the
+    batch is planned again. A table that has the batch already is refused later.
+
+    Args:
+        spark_checkpoint: Spark's part of a claimed checkpoint.
+        say: called with a line for each file that is removed.
 
     Raises:
-        ConfigError: a file is torn; the text names it.
+        ConfigError: a file is torn that cannot be missing; the text names it.
     """
-    names = ["metadata"]
-    names += [f"{log}/{last}" for log in _LINES if (last := newest(spark_checkpoint / log)) is not None]
-    for name in names:
-        text = text_if_any(spark_checkpoint, name)
-        if text is not None and not _is_whole(text.splitlines(), _LINES.get(name.partition("/")[0], 1)):
-            raise ConfigError(
-                f"{spark_checkpoint / name} is torn: it ends with {text[-_SHOWN:]!r}; restore this file from "
-                "a copy of the checkpoint, or begin a new checkpoint by `endmark migrate FILE`"
-            )
+    _require_whole(spark_checkpoint, "metadata")
+    for log, instead in (("commits", "is repeated"), ("offsets", "is planned again")):
+        batch = newest(spark_checkpoint / log)
+        if batch is None or _torn(spark_checkpoint, f"{log}/{batch}") is None:
+            continue
+        plan, commit = (newest(spark_checkpoint / each) for each in ("offsets", "commits"))
+        if batch != plan or (log == "offsets" and batch == commit):
+            _require_whole(spark_checkpoint, f"{log}/{batch}")
+        # Hadoop reads a file without a checksum as it is. So a crash between the two steps does no harm.
+        remove(spark_checkpoint / log, [f".{batch}.crc"])
+        remove(spark_checkpoint / log, [str(batch)])
+        say(f"{spark_checkpoint / log / str(batch)} was torn; batch {batch} {instead}")
+
+
+def _require_whole(spark_checkpoint: Location, name: str) -> None:
+    if (text := _torn(spark_checkpoint, name)) is not None:
+        raise ConfigError(
+            f"{spark_checkpoint / name} is torn: it ends with {text[-_SHOWN:]!r}; restore this file from "
+            "a copy of the checkpoint, or begin a new checkpoint by `endmark migrate FILE`"
+        )
+
+
+def _torn(spark_checkpoint: Location, name: str) -> str | None:
+    """Return the text of a file of which a part is missing; `None` if it is whole, or if there is none."""
+    text = text_if_any(spark_checkpoint, name)
+    if text is None or _is_whole(text.splitlines(), _LINES.get(name.partition("/")[0], 1)):
+        return None
+    return text
 
 
 def _is_whole(lines: list[str], least: int) -> bool:

@@ -21,7 +21,7 @@ from endmark.control.unread_turns import UnreadTurns
 from endmark.driver import checkpoint
 from endmark.driver.moved_checkpoint import follow_move
 from endmark.driver.pace import Pace
-from endmark.driver.planned_batches import begun_partitions, require_whole
+from endmark.driver.planned_batches import begun_partitions, drop_torn
 from endmark.driver.quarantine import Quarantine
 from endmark.driver.topics import make_topic, partition_counts
 from endmark.engine import streams
@@ -84,12 +84,12 @@ def run_job(
     with checkpoint.claimed(options.checkpoint) as app_id:
         published = output_topics(pipeline, options.bootstrap, app_id)
         _keep_start_offsets(options, list(partitions))
+        drop_torn(options.checkpoint.resolve() / "spark", say)
         before = checkpoint.buckets_before(options.checkpoint, options.buckets)
         settings = checkpoint.settings(pipeline, before or options.buckets)
         checkpoint.pin(options.checkpoint, settings, options.warehouse)
         tables = targets(pipeline, options.warehouse.resolve())
         by_name = {table.path.name: table for table in tables}
-        require_whole(options.checkpoint.resolve() / "spark")
         follow_move(options.checkpoint.resolve() / "spark")
         _require_begun_buckets(options)
         batch = checkpoint.next_batch(options.checkpoint)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from endmark.driver.planned_batches import planned_ends, require_whole, unfinished_batch
+from endmark.driver.planned_batches import drop_torn, planned_ends, unfinished_batch
 from endmark.errors import ConfigError
+from endmark.storage import entries
 from support.planned_batches import spark_checkpoint
 
 
@@ -30,22 +31,76 @@ def test_the_next_batch_reads_on_where_the_last_one_ends(tmp_path: Path) -> None
     assert planned_ends(spark_checkpoint(tmp_path, ends, committed=12)) == ends[11]
 
 
-@pytest.mark.parametrize("name", ["offsets/1", "commits/0", "metadata"])
-def test_a_torn_file_is_refused_by_name(tmp_path: Path, name: str) -> None:
-    """Each beginning of the newest file of a log is torn, to its last line; older files are not read."""
-    directory = spark_checkpoint(tmp_path, [{"bids": {"0": 1}}, {"bids": {"0": 2}}], committed=1)
-    (directory / "metadata").write_text('{"id":"7"}')
-    require_whole(directory)
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A checkpoint with batches 0 and 1, of which the second is not committed."""
+    ends = [{"bids": {"0": number}} for number in range(2)]
+    (tmp_path / "metadata").write_text('{"id":"7"}')
+    return spark_checkpoint(tmp_path, ends, committed=1)
+
+
+@pytest.mark.parametrize("name", ["metadata", "commits/0", "offsets/1"])
+def test_a_torn_file_that_cannot_be_missing_is_refused_by_name(directory: Path, name: str) -> None:
+    """Each beginning of such a file is torn, to its last line. A commit is such a file if a later batch has a
+    plan, and a plan if its batch has a commit."""
+    if name == "offsets/1":
+        (directory / "commits" / "1").write_text("v1\n{}")
     whole = (directory / name).read_text()
 
     for length in range(len(whole)):
         (directory / name).write_text(whole[:length])
         with pytest.raises(ConfigError, match=rf"{name} is torn: it ends with "):
-            require_whole(directory)
-    (directory / name).write_text(whole)
+            drop_torn(directory, no_line)
+    assert (directory / name).read_text() == whole[:-1]
+
+
+def test_a_torn_plan_of_the_next_batch_is_removed(directory: Path) -> None:
+    whole, said = (directory / "offsets" / "1").read_text(), list[str]()
+
+    for length in range(len(whole)):
+        (directory / "offsets" / "1").write_text(whole[:length])
+        (directory / "offsets" / ".1.crc").touch()
+        drop_torn(directory, said.append)
+
+        assert sorted(entries(directory / "offsets")) == [".0.crc", "0"]
+        assert planned_ends(directory) == {"bids": {"0": 0}}
+    assert set(said) == {f"{directory}/offsets/1 was torn; batch 1 is planned again"}
+
+
+def test_a_torn_commit_of_the_last_batch_is_removed(directory: Path) -> None:
+    said = list[str]()
+    (directory / "commits" / "1").write_text("v1\n")
+
+    drop_torn(directory, said.append)
+
+    assert said == [f"{directory}/commits/1 was torn; batch 1 is repeated"]
+    assert sorted(entries(directory / "commits")) == ["0"]
+    assert planned_ends(directory) == {"bids": {"0": 1}}
+
+
+def test_a_torn_plan_and_its_torn_commit_are_removed(directory: Path) -> None:
+    for log in ("offsets", "commits"):
+        (directory / log / "1").write_text("v")
+
+    drop_torn(directory, list[str]().append)
+
+    assert unfinished_batch(directory) is None
+    assert planned_ends(directory) == {"bids": {"0": 0}}
+
+
+def test_older_torn_files_are_not_read(directory: Path) -> None:
     (directory / "offsets" / "0").write_text("v1")
-    require_whole(directory)
+
+    drop_torn(directory, no_line)
 
 
-def test_a_new_checkpoint_is_whole(tmp_path: Path) -> None:
-    require_whole(tmp_path)
+def test_whole_checkpoints_and_new_ones_stay_as_they_are(directory: Path, tmp_path: Path) -> None:
+    before = entries(directory, below=True)
+    drop_torn(directory, no_line)
+    assert entries(directory, below=True) == before
+
+    drop_torn(tmp_path / "new", no_line)
+
+
+def no_line(line: str) -> None:
+    raise AssertionError(line)
