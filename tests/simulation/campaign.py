@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import tempfile
@@ -18,6 +19,7 @@ from simulation.oracle import Oracle, Verdict
 from simulation.run import Outcome, Run, Schedule
 from simulation.world import SEEDS_OF_A_WORLD, World, world_of
 
+_PORTIONS = 200  # of seeds, for one set of processes
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108
 
 
@@ -103,15 +105,20 @@ def by_world(first: int, count: int) -> Iterator[range]:
 
 
 def in_processes(first: int, count: int) -> Iterator[Tally]:
-    """Yield the figures of each portion of seeds; each core runs portions of its own."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=context, max_tasks_per_child=100) as pool:
-        portions = [pool.submit(_portion, seeds) for seeds in by_world(first, count)]
-        try:
-            for done in as_completed(portions):
-                yield done.result()
-        finally:  # whoever has seen enough waits for the portions that have begun
-            pool.shutdown(cancel_futures=True)
+    """Yield the figures of each portion of seeds; each core runs portions of its own.
+
+    All processes are replaced after some portions, since they grow. Python's `max_tasks_per_child` is not for
+    that: in 3.11, a campaign was without processes after 2,000 seeds, and waited for ever.
+    """
+    context, waiting = multiprocessing.get_context("spawn"), by_world(first, count)
+    while some := list(itertools.islice(waiting, _PORTIONS)):
+        with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
+            portions = [pool.submit(_portion, seeds) for seeds in some]
+            try:
+                for done in as_completed(portions):
+                    yield done.result()
+            finally:  # whoever has seen enough waits for the portions that have begun
+                pool.shutdown(cancel_futures=True)
 
 
 def _portion(seeds: range) -> Tally:

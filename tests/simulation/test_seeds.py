@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 from pyspark import TaskContext
 
+from simulation import campaign
 from simulation.campaign import Tally, by_world, tally, workshop
 from simulation.case import CASES, Case, read, written
 from simulation.clock import Clock
@@ -39,6 +40,14 @@ def test_seeds_are_right() -> None:
 
     assert found.failures == {}, 'repeat one with: make faults ARGS="--seeds 1 --seed N"'
     assert len(found.faults) > 20
+
+
+def test_a_campaign_goes_on_in_new_processes() -> None:
+    first = SEEDS_OF_A_WORLD - 1
+    with patch.object(campaign, "_PORTIONS", 1):
+        found = [part.seeds for part in campaign.in_processes(first, 2)]
+
+    assert found == [1, 1]
 
 
 @pytest.mark.parametrize("number", [0, SMALL])
