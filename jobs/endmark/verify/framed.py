@@ -1,4 +1,4 @@
-"""What the formats have in common whose records are read with the schemas of their writers.
+"""The common part of the formats whose records are read with the schemas of their writers.
 
 A format has one function that reads a record. All else that `verify` asks of it follows from that function.
 """
