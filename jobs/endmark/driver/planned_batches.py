@@ -81,26 +81,27 @@ def drop_torn(spark_checkpoint: Location, say: Callable[[str], None]) -> None:
     Raises:
         ConfigError: a file is torn that cannot be missing; the text names it.
     """
-    _require_whole(spark_checkpoint, "metadata")
+    if (text := _torn(spark_checkpoint, "metadata")) is not None:
+        raise _torn_error(spark_checkpoint / "metadata", text)
     for log, instead in (("commits", "is repeated"), ("offsets", "is planned again")):
         batch = newest(spark_checkpoint / log)
-        if batch is None or _torn(spark_checkpoint, f"{log}/{batch}") is None:
+        if batch is None or (text := _torn(spark_checkpoint, f"{log}/{batch}")) is None:
             continue
         plan, commit = (newest(spark_checkpoint / each) for each in ("offsets", "commits"))
-        if batch != plan or (log == "offsets" and batch == commit):
-            _require_whole(spark_checkpoint, f"{log}/{batch}")
+        may_be_missing = batch == plan if log == "commits" else commit is None or batch > commit
+        if not may_be_missing:
+            raise _torn_error(spark_checkpoint / log / str(batch), text)
         # Hadoop reads a file without a checksum as it is. So a crash between the two steps does no harm.
         remove(spark_checkpoint / log, [f".{batch}.crc"])
         remove(spark_checkpoint / log, [str(batch)])
         say(f"{spark_checkpoint / log / str(batch)} was torn; batch {batch} {instead}")
 
 
-def _require_whole(spark_checkpoint: Location, name: str) -> None:
-    if (text := _torn(spark_checkpoint, name)) is not None:
-        raise ConfigError(
-            f"{spark_checkpoint / name} is torn: it ends with {text[-_SHOWN:]!r}; restore this file from "
-            "a copy of the checkpoint, or begin a new checkpoint by `endmark migrate FILE`"
-        )
+def _torn_error(file: Location, text: str) -> ConfigError:
+    return ConfigError(
+        f"{file} is torn: it ends with {text[-_SHOWN:]!r}; restore this file from a copy of the checkpoint, "
+        "or begin a new checkpoint by `endmark migrate FILE`"
+    )
 
 
 def _torn(spark_checkpoint: Location, name: str) -> str | None:

@@ -15,8 +15,9 @@ from endmark.verify.patterns import MARK
 from endmark.verify.reasons import UnreadableError
 
 Schemas = SchemaFile | SchemaRegistry
-# It returns a row as its members, a deletion as a punctuation of members, and another punctuation as JSON.
-# `None` is a record without effect. It raises UnreadableError for any other record; the text is the reason.
+# Such a function returns a row as its members, a deletion as a punctuation of members, another punctuation as
+# JSON, and `None` for a record without effect. For any other record it raises UnreadableError, whose text is
+# the reason.
 ReadRecord = Callable[[Schemas, bytes, Stream], dict[str, Any] | bytes | None]
 
 _HEAD = 5  # bytes: a zero, and the id of the schema

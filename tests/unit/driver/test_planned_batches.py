@@ -54,6 +54,14 @@ def test_a_torn_file_that_cannot_be_missing_is_refused_by_name(directory: Path, 
     assert (directory / name).read_text() == whole[:-1]
 
 
+def test_a_torn_plan_is_refused_if_a_later_batch_has_a_commit(directory: Path) -> None:
+    (directory / "commits" / "2").write_text("v1\n{}")
+    (directory / "offsets" / "1").write_text("v1")
+
+    with pytest.raises(ConfigError, match="offsets/1 is torn: it ends with 'v1'"):
+        drop_torn(directory, no_line)
+
+
 def test_a_torn_plan_of_the_next_batch_is_removed(directory: Path) -> None:
     whole, said = (directory / "offsets" / "1").read_text(), list[str]()
 
