@@ -18,12 +18,13 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cluster.control_group import ControlGroup
 from cluster.packaged_job import arguments
+from cluster.stage_model import Span, between, predicted_seconds
 from cluster.standalone import PackagedCluster
 from endmark_benchmarks.contenders.job import Job, wait_until
 from endmark_benchmarks.harness.contest import Digest, interleaved
@@ -32,14 +33,16 @@ from endmark_benchmarks.harness.job_contest import BatchTime, samples_of
 from endmark_benchmarks.harness.origin import origin
 from endmark_benchmarks.workloads.auction import MEASURED, recorded, workload
 from endmark_benchmarks.workloads.recorded import Servers, running
+from endmark_feed.options import Partitions
 from support.cluster_page import RESULTS, SCALE_OUT, write_page
 from support.processes import descendants
 
 RECORDINGS = Path(__file__).parents[2] / "var" / "bench"
-FEED = workload(seconds=50, rate=20_000, sellers=500_000)
-BATCH_RECORDS = 50_000
+# As many partitions as the most executors: a partition is read by one task.
+FEED = replace(workload(seconds=300, rate=20_000, sellers=500_000), partitions=Partitions(items=8, bids=8))
+BATCH_RECORDS = 400_000
 SHARE = 0.15  # of a core for each executor: eight of them leave 0.8 of two cores
-WARM_BATCHES, FREE_BATCHES, LIMITED_BATCHES = 5, 8, 2
+WARM_BATCHES, FREE_BATCHES, LIMITED_BATCHES = 6, 5, 3
 REPEATS = 1
 _SECONDS = 600.0
 _LOOK_SECONDS = 0.1
@@ -62,6 +65,14 @@ class Moment(NamedTuple):
     cpu: dict[str, float]
 
 
+class Run(NamedTuple):
+    """A run of a cell: its figures, and its batches before and after its executors were limited."""
+
+    figures: dict[str, Any]
+    free: Span
+    limited: Span
+
+
 @dataclass(frozen=True)
 class Parts:
     """The control groups of all parts: `driver`, `broker`, `database`, and one for each executor."""
@@ -79,10 +90,12 @@ class Parts:
         return Moment(time.time(), cpu | {"executors": sum(each.seconds() for each in self.executors)})
 
 
-def measure(cluster: PackagedCluster, parts: Parts, job: Job, cell: Cell) -> dict[str, Any]:
+def measure(cluster: PackagedCluster, parts: Parts, job: Job, cell: Cell) -> Run:
     """Run a job on all records, and return its figures once it is warm.
 
     Returns:
+        A run with these figures:
+
         cpu: CPU seconds for a million records, by part, while the parts share the machine.
         shuffled: bytes of a record in shuffles.
         rate: records a second with limited executors.
@@ -122,15 +135,15 @@ def measure(cluster: PackagedCluster, parts: Parts, job: Job, cell: Cell) -> dic
     batches = [
         BatchTime.of(each) for each in samples_of(job)[WARM_BATCHES + FREE_BATCHES :][:LIMITED_BATCHES]
     ]
-    _, shuffled = between(events, warm.at, free.at)
-    idle, _ = between(events, free.at, limited.at)
-    return {
+    spans = between(events, warm.at, free.at), between(events, free.at, limited.at)
+    figures = {
         "cpu": _per_million(warm, free, FREE_BATCHES),
-        "shuffled": shuffled / (FREE_BATCHES * BATCH_RECORDS),
+        "shuffled": spans[0].shuffled / (FREE_BATCHES * BATCH_RECORDS),
         "rate": sum(each.records for each in batches) / sum(each.seconds for each in batches),
         "cpu_limited": _per_million(free, limited, LIMITED_BATCHES)["executors"],
-        "idle": idle / LIMITED_BATCHES,
+        "idle": spans[1].idle / LIMITED_BATCHES,
     }
+    return Run(figures, *spans)
 
 
 def _per_million(begin: Moment, end: Moment, batches: int) -> dict[str, float]:
@@ -139,39 +152,11 @@ def _per_million(begin: Moment, end: Moment, batches: int) -> dict[str, float]:
     return {name: (used - begin.cpu[name]) / millions for name, used in end.cpu.items()}
 
 
-def between(events: Path, begin: float, end: float) -> tuple[float, float]:
-    """Return the seconds of a span in which no task ran, and the bytes that its tasks wrote to a shuffle.
-
-    Args:
-        events: the directory with a job's event log.
-        begin, end: the span, in seconds since 1970.
-    """
-    spans, shuffled = [], 0
-    for line in _lines(events):
-        event = json.loads(line)
-        if event["Event"] == "SparkListenerTaskEnd":
-            started, ended = (event["Task Info"][f"{name} Time"] / 1000 for name in ("Launch", "Finish"))
-            if begin < ended <= end:
-                shuffled += event["Task Metrics"]["Shuffle Write Metrics"]["Shuffle Bytes Written"]
-            spans.append((max(started, begin), min(ended, end)))
-    idle, busy_until = 0.0, begin
-    for started, ended in sorted(span for span in spans if span[0] < span[1]):
-        idle += max(0.0, started - busy_until)
-        busy_until = max(busy_until, ended)
-    return idle + end - busy_until, shuffled
-
-
-def _lines(events: Path) -> Iterator[str]:
-    for file in events.iterdir():
-        with file.open() as lines:
-            yield from lines
-
-
 def measured(
     cluster: PackagedCluster, parts: Parts, servers: Servers, directory: Path
-) -> list[dict[str, Any]]:
+) -> dict[Cell, list[Run]]:
     """Measure all cells in turn; all runs must give the same tables."""
-    found: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
+    found: dict[Cell, list[Run]] = defaultdict(list)
     expected: list[Digest] = []
     for repeat, cell in interleaved(CELLS, REPEATS):
         job = Job(directory / f"{repeat}-{cell.executors}-{cell.buckets}", servers)
@@ -180,8 +165,35 @@ def measured(
         given = digests(job.pipeline, job.warehouse)
         expected = expected or given
         assert given == expected, f"{cell}: {given}, and not {expected}"
-        print(f"{cell}: {found[cell][-1]}", flush=True)
-    return [{**cell._asdict(), **_median(runs)} for cell, runs in found.items()]
+        print(f"{cell}: {found[cell][-1].figures}", flush=True)
+    return found
+
+
+def cells(found: dict[Cell, list[Run]]) -> list[dict[str, Any]]:
+    """Return the figures of all cells, with the rates that the runs with one executor predict."""
+    reported = []
+    for cell, runs in found.items():
+        alone = [run.limited for run in found.get(Cell(1, cell.buckets), [])]
+        rates = [rate(span, LIMITED_BATCHES, cell.executors) for span in alone]
+        predicted = {"predicted": round(statistics.median(rates))} if rates else {}
+        reported.append({**cell._asdict(), **_median([run.figures for run in runs]), **predicted})
+    return reported
+
+
+def on_cores(found: dict[Cell, list[Run]]) -> dict[str, int]:
+    """Return the predicted rate by executors, each with a core of its own."""
+    buckets = max(cell.executors for cell in CELLS)
+    alone = [run.free for run in found[Cell(1, buckets)]]
+    counts = sorted({cell.executors for cell in CELLS})
+    return {
+        str(count): round(statistics.median(rate(span, FREE_BATCHES, count) for span in alone))
+        for count in counts
+    }
+
+
+def rate(span: Span, batches: int, executors: int) -> float:
+    """Return the predicted records a second, given a span of full batches with one executor."""
+    return batches * BATCH_RECORDS / predicted_seconds(span, executors)
 
 
 def _median(runs: list[Any]) -> Any:
@@ -224,13 +236,20 @@ def main() -> None:
     def say(text: str) -> None:
         print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
-    options = {"records": FEED.ticks, "batch_records": BATCH_RECORDS, "share": SHARE, "repeats": REPEATS}
+    options = {
+        "records": FEED.ticks,
+        "partitions": FEED.partitions.bids,
+        "batch_records": BATCH_RECORDS,
+        "share": SHARE,
+        "repeats": REPEATS,
+    }
     with running(recorded(RECORDINGS, FEED), say) as servers, tempfile.TemporaryDirectory() as scratch:
         report = {**origin(), "options": options}
         os.environ["ENDMARK_RELATION_URL"] = servers.relation_url
         pids = {"broker": _child("java"), "database": _child("mariadbd")}
         with PackagedCluster(Path(scratch), package.resolve()) as cluster, parts_of(cluster, pids) as parts:
-            report["cells"] = measured(cluster, parts, servers, Path(scratch))
+            found = measured(cluster, parts, servers, Path(scratch))
+            report |= {"cells": cells(found), "on_cores": on_cores(found)}
     (RESULTS / f"{SCALE_OUT}.json").write_text(json.dumps(report, indent=1) + "\n")
     write_page()
 

@@ -15,6 +15,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from endmark.metrics import parse
 from endmark.verify.report import TableComparison, VerifyReport
+from processes.evidence import keep
 from processes.feed import Place
 from processes.rig import Rig
 
@@ -22,6 +23,7 @@ _PLACE = "topic", "partition", "offset"
 _COORDINATES = "_kafka_partition", "_kafka_offset"
 _LETTERS = "dead_letters", "violations"
 _READ_MS = 10_000
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,10 @@ def verdict(rig: Rig) -> Verdict:
     """Judge a rig whose job has read all that is acknowledged, and whose feed is paused."""
     report = rig.warehouse.verify()
     batch = rig.batch()
+    kept = [] if report.ok else [f"the tables, the records and the logs are in {keep(rig, report)}"]
     wrong = [
         *differences(report),
+        *kept,
         *lost_records(rig.feed.acknowledged, read_topics(rig.broker.bootstrap, rig.feed.acknowledged)),
         *skipped_offsets({} if batch is None else batch.offsets, rig.feed.ends(), rig.topics),
         *doubled_letters(rig.disk("job") / "warehouse"),
@@ -55,15 +59,18 @@ def verdict(rig: Rig) -> Verdict:
 def differences(report: VerifyReport) -> list[str]:
     """Compare tables with their recomputation, and require that each record is in one place."""
     tables = [
-        f"table {each.table} lacks {each.missing} rows, and has {each.unexpected} too many{_problem(each)}"
+        f"table {each.table} lacks {each.missing} rows, and has {each.unexpected} too many{_first(each)}"
         for each in report.tables
         if not each.equal
     ]
     return tables + [f"{each.rule}: {each.times} times" for each in report.breaches]
 
 
-def _problem(table: TableComparison) -> str:
-    return "" if table.problem is None else f": {table.problem}"
+def _first(table: TableComparison) -> str:
+    """Return the problem of a table, or its first differences."""
+    found = [f"{each.kind} {each.row}" for each in table.examples[:_SHOWN]]
+    told = found if table.problem is None else [table.problem]
+    return f": {'; '.join(told)}" if told else ""
 
 
 def read_topics(bootstrap: str, places: Iterable[Place]) -> dict[Place, dict[int, int]]:

@@ -56,7 +56,14 @@ def _scale_out(report: Report) -> str:
         place = [str(cell["executors"]), str(cell["buckets"])]
         costs = [*(f"{seconds:.1f}" for seconds in cpu), f"{cell['shuffled']:.0f}"]
         limited = [f"{cell['cpu_limited']:.1f}", f"{cell['idle']:.2f}", f"{cell['rate']:,.0f}"]
-        rows.append([*place, *costs, *limited])
+        predicted = f"{cell['predicted']:,}" if "predicted" in cell else ""
+        rows.append([*place, *costs, *limited, predicted])
     head = ("executors", "buckets", *(f"{part}, CPU s" for part in (*PARTS, "together")), "bytes")
-    limited_head = ("limited executors, CPU s", "without a task, s", "records/s")
-    return Table("", (*head, *limited_head), rows).markdown()
+    limited_head = ("limited executors, CPU s", "without a task, s", "records/s", "predicted")
+    measured = Table("", (*head, *limited_head), rows).markdown()
+    return f"{measured}\n\n{_on_cores(report['on_cores'])}"
+
+
+def _on_cores(rates: dict[str, int]) -> str:
+    rows = [[executors, f"{rate:,}"] for executors, rate in rates.items()]
+    return Table("", ("executors of a core each", "predicted records/s"), rows).markdown()

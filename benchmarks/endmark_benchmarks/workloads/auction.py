@@ -55,7 +55,7 @@ def workload(seconds: float, rate: float, sellers: int) -> FeedOptions:
 def recorded(directory: Path, feed: FeedOptions) -> Recorded:
     """Return the recording of an auction below the directory of all recordings."""
     return Recorded(
-        directory / f"auction-{feed.ticks}-{feed.rate:g}-{feed.sellers}",
+        directory / f"auction-{feed.ticks}-{feed.rate:g}-{feed.sellers}-{feed.partitions.bids}",
         {ITEMS: feed.partitions.items, BIDS: feed.partitions.bids},
         partial(messages, feed),
         partial(seed_relation, sellers=feed.sellers, seed=feed.seed),
