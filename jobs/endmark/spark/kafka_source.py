@@ -63,7 +63,7 @@ class KafkaSource:
             # The process that plans offsets need not import what the function does.
             dumps(through),  # type: ignore[no-untyped-call]
             columns,
-            spark.sparkContext.defaultParallelism,
+            reading_tasks(spark),
         )
 
         class Source(_Source):
@@ -78,6 +78,18 @@ class KafkaSource:
         format_name = f"endmark_kafka_{next(_numbers)}"
         spark.dataSource.register(Source)
         return spark.readStream.format(format_name).load()
+
+
+def reading_tasks(spark: SparkSession) -> int:
+    """Return the most tasks that read a batch: the cores of a machine, or those that a cluster may give.
+
+    A query is planned once, and executors may come later: a job that began with one executor would read with
+    two tasks for ever. It has as many buckets as the cores that it is to use.
+    """
+    cores = spark.sparkContext.defaultParallelism
+    if str(spark.sparkContext.master).startswith("local"):
+        return cores
+    return max(cores, int(spark.conf.get("spark.sql.shuffle.partitions") or cores))
 
 
 @dataclass(frozen=True)
