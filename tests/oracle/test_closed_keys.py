@@ -102,8 +102,9 @@ class Shares:
         ((number, share),) = self.buckets.by_key(
             pa.record_batch({"key": pa.array([value], self.kind)}), self.key
         )
-        offsets, by_row = self.parts[number].promised_since(self.key.keys(share), np.array([partition]), None)
-        return int(offsets[0]), bool(by_row[0])
+        place = np.array([partition]), np.array([LATER])
+        naming = self.parts[number].naming(self.key.keys(share), *place, None)
+        return int(naming.since[0]), bool(naming.by_row[0])
 
     @property
     def memory(self) -> int:

@@ -3,7 +3,8 @@
 It is the pattern that was in force in the row's partition at the row's offset, or else the first promise that
 names the key. The offset of a promise that names the key is told if it is recent. The patterns of a single
 column are a union of intervals. The promise is then the interval that holds the row, with the offset of the
-pattern that last widened it. If patterns have several columns, the promise is the newest that matches. If
+pattern that last widened it. If patterns have several columns, the promise is the newest that matches. If no
+promise of the row's partition names the key, it is the one of another partition that the job has named. If
 only a wider promise matches, no promise is named. A row out of order broke the promise of the farthest row
 before it.
 
@@ -29,13 +30,14 @@ from endmark.verify.spans import Span, cut_below, spans_of, written
 
 _CLOSED = """
 SELECT $partition AS "partition", $offset AS "offset", $named_key, "#since", "#matched", violation,
-    "#reached", "#first"
+    "#reached", "#first", "#elsewhere", "#partition", "#offset"
 FROM $judged
 LEFT JOIN (
     SELECT $partition AS part, $ordered AS key, min($offset) AS "#first" FROM $rows GROUP BY ALL
 ) ON part = $partition AND key = "#reached"
 WHERE violation = 'unordered'
-    OR violation NOT IN ('late', 'filtered') AND ("#since" IS NOT NULL OR "#matched")
+    OR violation NOT IN ('late', 'filtered')
+        AND ("#since" IS NOT NULL OR "#matched" OR violation = "#elsewhere")
 ORDER BY "partition", "offset"
 """
 
@@ -88,6 +90,7 @@ def _is_before(pattern: Row, row: Row) -> bool:
 
 def _promise(row: Row, kinds: dict[str, ColumnType], patterns: Sequence[Row], *, descending: bool) -> Row:
     text: Row
+    partition = row["partition"]
     if row["violation"] == "unordered":
         ((column, kind),) = kinds.items()
         reached, offset = row["#reached"], row["#first"]
@@ -97,14 +100,17 @@ def _promise(row: Row, kinds: dict[str, ColumnType], patterns: Sequence[Row], *,
         offset, text = (_interval if len(kinds) == 1 else _newest)(row, kinds, patterns)
     else:
         values = {column: Bound(among=frozenset([row[key_column(column)]])) for column in kinds}
-        offset = row["#since"] if row["offset"] - row["#since"] <= RECENT else None
+        if row["#since"] is None:
+            partition, offset = row["#partition"], row["#offset"]
+        else:
+            offset = row["#since"] if row["offset"] - row["#since"] <= RECENT else None
         text = {
             column: written(spans_of(bound, kinds[column]), kinds[column]) for column, bound in values.items()
         }
     shown = json.dumps(text, sort_keys=True)
     return {
         "promise": shown if len(shown) <= MOST_SHOWN else f"{shown[: MOST_SHOWN - 1]}…",
-        "promise_partition": row["partition"],
+        "promise_partition": partition,
         "promise_offset": offset,
     }
 

@@ -7,6 +7,7 @@ from endmark.pipeline.stage import Stage
 from endmark.pipeline.steps import LookupStep
 from endmark.types import ColumnType
 from endmark.verify.broken_promises import name_promises
+from endmark.verify.closed_elsewhere import find_closed_elsewhere
 from endmark.verify.closed_keys import close_keys, wider_columns, within
 from endmark.verify.derived import close_derived_keys, derive
 from endmark.verify.duplicates import filter_duplicates
@@ -31,7 +32,7 @@ CREATE TABLE $judged AS
 SELECT * REPLACE (CASE WHEN "#by_row" THEN "#came" ELSE "#since" END AS "#since"),
     CASE WHEN "#filtered" THEN 'filtered' ELSE coalesce("#ruled",
         CASE WHEN "#by_row" THEN $by_row WHEN "#since" IS NOT NULL THEN 'closed'
-            WHEN "#overtaken" THEN 'idle' END
+            ELSE coalesce("#elsewhere", CASE WHEN "#overtaken" THEN 'idle' END) END
     ) END AS violation
 FROM (
 SELECT *, "#came" < $offset AND coalesce("#came" <= "#since", true) AS "#by_row"
@@ -45,7 +46,8 @@ SELECT r.*,
     CASE WHEN epoch_us(r.newest) - epoch_us(r.$time) > ? OR epoch_us(r.$time) < h.first THEN 'late'
         WHEN r."#reached" $beyond r.$ordered THEN 'unordered'
         WHEN m.matched OR w.matched THEN 'closed' END AS "#ruled", $overtaken AS "#overtaken",
-    CASE WHEN p.since < r.$offset THEN p.since END AS "#since", m.matched AS "#matched", e.ended AS "#ended"
+    CASE WHEN p.since < r.$offset THEN p.since END AS "#since", m.matched AS "#matched", e.ended AS "#ended",
+    x.reason AS "#elsewhere", x."#partition", x."#offset"
 FROM (
     SELECT *, max($time) OVER before AS newest, $reached AS "#reached" FROM $rows
     WINDOW before AS (
@@ -71,6 +73,7 @@ LEFT JOIN (
         FROM $rows
     ) WHERE $clustered AND run <> own GROUP BY ALL
 ) e ON e.part = r.$partition AND e.run = row($own_key)
+LEFT JOIN $elsewhere x ON x.part = r.$partition AND x.off = r.$offset
 )))
 """
 
@@ -180,6 +183,7 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
 
     wider = wider_columns(declared, key)
     measure_progress(session, pipeline, stream)
+    find_closed_elsewhere(session, pipeline, stream)
     session.run(
         _JUDGED,
         [lateness],
@@ -190,6 +194,7 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
         by_row=text("unclustered" if declared.clustered else "repeated"),
         own_key=names([f"{stream}_{column}" for column in key]),
         overtaken=possibly_idle(pipeline, stream),
+        elsewhere=name(f"elsewhere_{stream}"),
         **ordering(pipeline, stream),
         **known,
     )

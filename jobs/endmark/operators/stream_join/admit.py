@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from endmark.operators.stream_join.first_rows import FirstRows
     from endmark.operators.stream_join.side import SideState
     from endmark.punctuation.punctuation import Punctuation
+    from endmark.state.keys import Keys
     from endmark.state.search import Bools, Ints
 
 
@@ -167,10 +168,10 @@ def violations(side: SideState, rows: pa.RecordBatch, batch: StreamBatch) -> dic
     found = _ruled_out(side, rows, batch)
     partitions, offsets, batch = _places(side, rows, batch)
     keys = side.spec.key.keys(rows)
-    since, by_row = side.closed_keys.promised_since(keys, partitions, batch.closed_keys)
-    named = (since < offsets) & ~_any(found)
-    found["closed"] |= named & ~by_row
-    found["unclustered" if side.spec.clustered else "repeated"] = named & by_row
+    naming = side.closed_keys.naming(keys, partitions, offsets, batch.closed_keys)
+    named = naming.rules_out & ~_any(found)
+    found["closed"] |= named & ~naming.by_row
+    found["unclustered" if side.spec.clustered else "repeated"] = named & naming.by_row
     found["idle"] = _overtaken(side, rows) & ~_any(found)
     return found
 
@@ -209,8 +210,9 @@ def broken(
     """Return the promise that each of some violations breaks; an empty list if they are late or idle.
 
     A row may break several promises. The pattern of its partition that was in force at its offset comes
-    first, then the first promise that names its key. `None` stands for a promise on columns beside the key.
-    A promise that names the key has the offset that `known_offsets` returns.
+    first, then the first promise that names its key, then one of another partition that does. `None` stands
+    for a promise on columns beside the key. A promise of its partition that names the key has the offset that
+    `known_offsets` returns.
 
     Args:
         side: the state of the rows' side before the batch.
@@ -226,15 +228,24 @@ def broken(
         ordered = rows.column(side.spec.key.columns[0])
         return side.order.promises(ordered, partitions, offsets, batch.marks)
     promises = side.sent_key_promises.broken_promises(batch.key_promises, keys, partitions, offsets)
-    named, _ = side.closed_keys.promised_since(keys, partitions, batch.closed_keys)
-    told = known_offsets(named, offsets)
-    values = [rows.column(name).to_pylist() for name in side.spec.key.columns]
-    return [
-        promise or (side.sent_key_promises.naming(key, int(partition), int(at)) if since < offset else None)
-        for promise, key, partition, since, at, offset in zip(
-            promises, zip(*values, strict=True), partitions, named, told, offsets, strict=True
-        )
-    ]
+    naming = side.closed_keys.naming(keys, partitions, offsets, batch.closed_keys)
+    told = known_offsets(naming.since, offsets)
+    values = list(zip(*(rows.column(name).to_pylist() for name in side.spec.key.columns), strict=True))
+    found: list[Punctuation | None] = []
+    for at, (promise, key) in enumerate(zip(promises, values, strict=True)):
+        place: tuple[int, int] | None = None
+        if naming.elsewhere[at]:
+            place = _elsewhere(side, keys.take(np.array([at])), int(partitions[at]))
+        elif naming.rules_out[at]:
+            place = int(partitions[at]), int(told[at])
+        found.append(promise or (place and side.sent_key_promises.naming(key, *place)))
+    return found
+
+
+def _elsewhere(side: SideState, key: Keys, partition: int) -> tuple[int, int] | None:
+    """Return the first place of the partition's stream in which a promise names a key."""
+    (member,) = (each for each in side.spec.streams if each.owns(partition))
+    return min((place for place in side.closed_keys.promises_of(key) if member.owns(place[0])), default=None)
 
 
 def _places(side: SideState, rows: pa.RecordBatch, batch: StreamBatch) -> tuple[Ints, Ints, StreamBatch]:

@@ -10,7 +10,7 @@ before are only known to be closed, and by what: a row or a punctuation. So they
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -41,10 +41,31 @@ def known_offsets(since: Ints, offsets: Ints) -> Ints:
     """Return the offsets of promises that name the keys of violations; `UNKNOWN` if they are not recent.
 
     Args:
-        since: the offset of the promise for each row, as `promised_since` returns it.
+        since: the offset of the promise for each row, as `Naming` has it.
         offsets: the offsets of the rows.
     """
     return np.where(offsets - since <= RECENT, since, UNKNOWN)
+
+
+class Naming(NamedTuple):
+    """The promises that name the keys of some rows, and rule these rows out.
+
+    Args:
+        since: for each row, the offset of the first promise before it in its own partition: `LATER` without
+            one, and `UNKNOWN` if it is not recent.
+        elsewhere: a mask of the other rows whose key another partition had closed before the batch.
+        by_row: a mask of the rows whose promise a row made.
+    """
+
+    since: Ints
+    elsewhere: Bools
+    by_row: Bools
+
+    @property
+    def rules_out(self) -> Bools:
+        """A mask of the rows that a promise rules out."""
+        ruled_out: Bools = (self.since != LATER) | self.elsewhere
+        return ruled_out
 
 
 class ClosedKeys:
@@ -197,31 +218,36 @@ class ClosedKeys:
             entries.remove_where(self._key_promises.positions)
         self.ranges.remove(self._key_promises)
 
-    def promised_since(
-        self, keys: Keys, partitions: Ints, closed_keys: pa.RecordBatch | None
-    ) -> tuple[Ints, Bools]:
-        """Find the first promise of each row's own partition that names its key.
+    def naming(
+        self, keys: Keys, partitions: Ints, offsets: Ints, closed_keys: pa.RecordBatch | None
+    ) -> Naming:
+        """Find the promises that name the keys of rows.
+
+        A promise of another partition counts only if it is of an earlier batch, since Kafka has no order of
+        records of several partitions. The partition of a promise that is not recent is not known, so it
+        counts as the row's own.
 
         Args:
             keys: the keys of the rows.
-            partitions: the partitions of the rows.
+            partitions, offsets: the places of the rows.
             closed_keys: keys that punctuations of the present batch name, in addition to remembered ones;
                 `None` without any.
-
-        Returns:
-            The offset of each promise: `LATER` without one, and `UNKNOWN` if it is not recent. And a mask of
-            the promises that a row made.
         """
-        first = np.full(len(keys), LATER)
-        for entries, i, j in self._find(keys, None, self.recent, self.promised):
-            _take_first(first, partitions, entries, i, j)
+        first, others = np.full(len(keys), LATER), np.full(len(keys), LATER)
+        for entries, i, j in self._find(keys, None, self.recent):
+            _take_first(first, others, partitions, entries, i, j)
+        promised = np.full(len(keys), LATER)  # not closed, so it rules out rows of its own partition alone
+        for entries, i, j in self._find(keys, None, self.promised):
+            _take_first(first, promised, partitions, entries, i, j)
         closed, by_row = self.ranges.find(keys)
         closed &= first == LATER
         first[closed] = 2 * UNKNOWN + 1 - by_row[closed]
         for entries, i, j in self._find(keys, closed_keys):
-            _take_first(first, partitions, entries, i, j)
-        none = first == LATER
-        return np.where(none, LATER, first >> 1), (first & 1 == 0) & ~none
+            _take_first(first, promised, partitions, entries, i, j)
+        before = (first != LATER) & (first >> 1 < offsets)
+        elsewhere = ~before & (others != LATER)
+        made_by_row = np.where(elsewhere, others, first) & 1 == 0
+        return Naming(np.where(before, first >> 1, LATER), elsewhere, made_by_row & (before | elsewhere))
 
     def promises_of(self, keys: Keys) -> list[tuple[int, int]]:
         """Return partition and offset of the promises that name some keys.
@@ -314,22 +340,22 @@ class ClosedKeys:
         keys = self._key.keys(entries)
         known = self._key_promises.contain(keys)
         partitions = int64(entries.column("partition"))
-        since, _ = self.promised_since(keys, partitions, None)
-        return entries.filter(pa.array(~known & (since == LATER)))
+        unknown = self.naming(keys, partitions, np.full(len(keys), LATER), None).since == LATER
+        return entries.filter(pa.array(~known & unknown))
 
 
-def _take_first(first: Ints, partitions: Ints, entries: pa.RecordBatch, i: Ints, j: Ints) -> None:
-    """Let entries lower the `first` codes of rows, if their partition is that of the row.
+def _take_first(own: Ints, others: Ints, partitions: Ints, entries: pa.RecordBatch, i: Ints, j: Ints) -> None:
+    """Let entries lower the codes of rows.
 
     Args:
-        first: the code of each row's first promise so far.
+        own, others: the codes of each row's first promise so far, in its own partition and in other ones.
         partitions: the partitions of the rows.
         entries: some entries.
         i, j: positions (row, entry) of equal keys.
     """
-    partition, codes = int64(entries.column("partition"))[j], _codes(entries, j)
-    own = partition == partitions[i]
-    np.minimum.at(first, i[own], codes[own])
+    codes, is_own = _codes(entries, j), int64(entries.column("partition"))[j] == partitions[i]
+    np.minimum.at(own, i[is_own], codes[is_own])
+    np.minimum.at(others, i[~is_own], codes[~is_own])
 
 
 def _codes(entries: pa.RecordBatch, at: Ints) -> Ints:
