@@ -28,7 +28,7 @@ FROM (
         SELECT $key, "partition", "offset" FROM $promises UNION ALL
         SELECT $named_key, $partition, $offset FROM $rows WHERE $by_row
     ) p ON $promised AND p."partition" <> r.$partition
-    WHERE $keyed AND v.reason IN ('closed', 'repeated', 'unclustered')
+    WHERE $keyed AND v.reason IN ('closed', 'repeated', 'unclustered') AND v.promise IS NOT NULL
     GROUP BY ALL
 )
 WHERE unplaced OR "#offset" IS NOT NULL
