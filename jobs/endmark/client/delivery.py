@@ -22,7 +22,7 @@ _PARTING_SECONDS = 2.0
 
 
 def key_hash(key: bytes) -> int:
-    """Return Kafka's hash of a key. Any producer with keys uses partition `key_hash(key) % partitions`."""
+    """Return Kafka's hash of a key. Java's producers use partition `key_hash(key) % partitions`, too."""
     return int(murmur2(key)) & 0x7FFFFFFF
 
 
