@@ -7,8 +7,9 @@ which rows came behind a promise of another partition, and recomputes all else.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import event, given
@@ -48,6 +49,24 @@ def test_a_row_of_the_batch_of_that_promise_is_joined(cuts: Collection[int]) -> 
 
     assert found["violations"] == []
     assert len(found["results"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("declared", "reason", "offset"),
+    [({"unique": ["item_id"]}, "repeated", 0), ({"clustered": ["item_id"]}, "unclustered", 1)],
+)
+def test_a_row_of_a_key_that_a_row_elsewhere_has_closed_is_set_aside(
+    declared: Mapping[str, Any], reason: str, offset: int
+) -> None:
+    """The row of a unique key has closed it; a clustered key is closed by the row that ended its run."""
+    rows = [replace(bid(number, number), partition=0) for number in (1, 2)]
+    records = [item(1, 0), *rows, replace(bid(1, 3), partition=1)]
+
+    found = require_same(make_pipeline(declared=({}, declared)), records, [3], TWO_EACH)
+
+    [violation] = found["violations"]
+    assert violation["reason"] == reason
+    assert (violation["promise_partition"], violation["promise_offset"]) == (0, offset)
 
 
 @cases(5)

@@ -9,9 +9,11 @@ the job's word for such rows, and recomputes all else.
 from __future__ import annotations
 
 from endmark.pipeline import Pipeline
-from endmark.verify.join_sides import stream_names
+from endmark.verify.join_sides import key_column, stream_names
 from endmark.verify.session import Session, name
 
+# A row of a clustered stream closes the key of the row before it, if that is another one.
+#
 # The promise is that of the violation, if it names the row's key. The job does not know the place of a
 # promise that is not recent: it counts as one of the row's own partition, and has no offset.
 _ELSEWHERE = """
@@ -26,7 +28,10 @@ FROM (
     JOIN actual_violations v ON v.topic = ? AND v."partition" = r.$partition AND v."offset" = r.$offset
     JOIN (
         SELECT $key, "partition", "offset" FROM $promises UNION ALL
-        SELECT $named_key, $partition, $offset FROM $rows WHERE $by_row
+        SELECT $named_key, $partition, $offset FROM $rows WHERE $unique UNION ALL
+        SELECT $last_key, $partition, $offset FROM $rows WHERE $clustered
+        WINDOW before AS (PARTITION BY $partition ORDER BY $offset)
+        QUALIFY $last_own <> $own
     ) p ON $promised AND p."partition" <> r.$partition
     WHERE $keyed AND v.reason IN ('closed', 'repeated', 'unclustered') AND v.promise IS NOT NULL
     GROUP BY ALL
@@ -42,13 +47,20 @@ def find_closed_elsewhere(session: Session, pipeline: Pipeline, stream: str) -> 
     It has `part` and `off` of each row that the job may have set aside for a promise of another partition,
     and did, with its `reason` and the place of the promise.
     """
-    declared = pipeline.streams[stream]
+    declared, stage = pipeline.streams[stream], pipeline.stage_of(stream)
+    own = list(map(name, stage.key_columns(stream)))
+    last = [f"lag({column}) OVER before" for column in own]
+    named = zip(last, stage.key, strict=True)
     session.run(
         _ELSEWHERE,
         [declared.topic],
         elsewhere=name(f"elsewhere_{stream}"),
         is_told=_IS_TOLD,
-        by_row=str(bool(declared.unique or declared.clustered)),
+        unique=str(bool(declared.unique)),
+        clustered=str(bool(declared.clustered)),
+        own=f"row({', '.join(own)})",
+        last_own=f"row({', '.join(last)})",
+        last_key=", ".join(f"{column} AS {name(key_column(key))}" for column, key in named),
         keyed=str(declared.punctuation_scope == "partition"),
         **stream_names(pipeline, stream),
     )
