@@ -42,7 +42,7 @@ RECORDINGS = Path(__file__).parents[2] / "var" / "bench"
 FEED = replace(workload(seconds=300, rate=20_000, sellers=500_000), partitions=Partitions(items=8, bids=8))
 BATCH_RECORDS = 400_000
 SHARE = 0.15  # of a core for each executor: eight of them leave 0.8 of two cores
-WARM_BATCHES, FREE_BATCHES, LIMITED_BATCHES = 6, 5, 3
+WARM_BATCHES, FREE_BATCHES, LIMITED_BATCHES = 6, 5, 2
 REPEATS = 1
 _SECONDS = 600.0
 _LOOK_SECONDS = 0.1
