@@ -13,7 +13,7 @@ from endmark.spark.kafka_source import reading_tasks
 
 @dataclass(frozen=True)
 class Session:
-    """What a session tells of the cores that its executors have now, and of its shuffle partitions."""
+    """A session with a master, the cores of its present executors, and a number of shuffle partitions."""
 
     master: str
     defaultParallelism: int  # noqa: N815  # Spark's name
