@@ -15,6 +15,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from support import unions
 from support.cases import cases
 from support.graph_records import graph_records
 from support.graph_runs import require_same
@@ -67,6 +68,17 @@ def test_a_row_of_a_key_that_a_row_elsewhere_has_closed_is_set_aside(
     [violation] = found["violations"]
     assert violation["reason"] == reason
     assert (violation["promise_partition"], violation["promise_offset"]) == (0, offset)
+
+
+def test_the_promise_is_one_of_the_rows_own_stream_in_a_union() -> None:
+    """The stores have named the key, too, in a partition with a lower number in the union."""
+    records = [unions.closes("web", 1, 1), unions.closes("stores", 1), unions.order("web", 1)]
+
+    found = require_same(unions.pipeline(), records, [2], unions.TOPICS)
+
+    [violation] = found["violations"]
+    assert (violation["topic"], violation["partition"]) == ("of.web", 0)
+    assert (violation["promise_partition"], violation["promise_offset"]) == (1, 0)
 
 
 @cases(5)

@@ -33,9 +33,10 @@ def keep(rig: Rig, report: VerifyReport) -> Path:
     with rig.engine.connect() as connection:
         rows = connection.execute(sa.text("SELECT * FROM sellers")).mappings().all()
     pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), place / "relation.parquet")
-    topics, control = sorted(rig.topics), rig.warehouse.load().control_topic
+    pipeline = rig.warehouse.load()
+    topics, control, whole = sorted(rig.topics), pipeline.control_topic, pipeline.whole_topics
     with (
-        Log(rig.broker.bootstrap, topics, maybe=[control]) as log,
+        Log(rig.broker.bootstrap, topics, maybe=[control], whole=whole) as log,
         pq.ParquetWriter(place / "records.parquet", SCHEMA) as records,
     ):
         for batch in log.batches():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import threading
@@ -12,10 +13,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
+import sqlalchemy as sa
 from deltalake import DeltaTable, write_deltalake
 
-from endmark.verify.verification import verify
+from endmark.verify.consume import Range
+from endmark.verify.report import VerifyReport
+from endmark.verify.verification import verify, verify_records
+from processes import evidence
 from processes.case import run_case, settled
 from processes.fault import Fault, Marker
 from processes.faults import FAULTS
@@ -157,6 +163,34 @@ def test_wrong_tables_are_noticed(rig: Rig, tmp_path: Path, sow: Sow) -> None:
     sow(tables)
 
     assert differences(verify(pipeline, bootstrap, tables)) != []
+
+
+def test_what_a_wrong_run_leaves_is_verified_again(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.feed.pause()
+    assert rig.wait(rig.is_idle, 120)
+    monkeypatch.setattr(evidence, "PLACE", tmp_path)
+    place = evidence.keep(rig, rig.warehouse.verify())
+    records = pq.read_table(place / "records.parquet")
+    topics = records.group_by(["topic", "partition"]).aggregate([("offset", "min"), ("offset", "max")])
+    ranges = [
+        Range(row["topic"], row["partition"], row["offset_min"], row["offset_max"] + 1)
+        for row in topics.to_pylist()
+    ]
+    tables = place / "disk-job" / "warehouse"
+
+    def again() -> VerifyReport:
+        return verify_records(rig.warehouse.load(), ranges, records.to_batches(), tables)
+
+    assert json.loads((place / "report.json").read_text())["ok"] is True
+    assert {file.suffix for file in place.iterdir()} >= {".log", ".json", ".parquet"}
+    with rig.engine.connect() as connection:
+        sellers = connection.execute(sa.text("SELECT count(*) FROM sellers")).scalar()
+    assert pq.read_metadata(place / "relation.parquet").num_rows == sellers
+    assert differences(again()) == []
+    _lose_row(tables)
+    assert differences(again()) != []
 
 
 def test_a_letter_in_two_places_is_noticed(rig: Rig, tmp_path: Path) -> None:

@@ -230,22 +230,33 @@ def broken(
     promises = side.sent_key_promises.broken_promises(batch.key_promises, keys, partitions, offsets)
     naming = side.closed_keys.naming(keys, partitions, offsets, batch.closed_keys)
     told = known_offsets(naming.since, offsets)
+    places = _elsewhere(side, keys, partitions, naming.elsewhere)
     values = list(zip(*(rows.column(name).to_pylist() for name in side.spec.key.columns), strict=True))
     found: list[Punctuation | None] = []
     for at, (promise, key) in enumerate(zip(promises, values, strict=True)):
-        place: tuple[int, int] | None = None
-        if naming.elsewhere[at]:
-            place = _elsewhere(side, keys.take(np.array([at])), int(partitions[at]))
-        elif naming.rules_out[at]:
+        place = places.get(at)
+        if place is None and naming.since[at] != LATER:
             place = int(partitions[at]), int(told[at])
         found.append(promise or (place and side.sent_key_promises.naming(key, *place)))
     return found
 
 
-def _elsewhere(side: SideState, key: Keys, partition: int) -> tuple[int, int] | None:
-    """Return the first place of the partition's stream in which a promise names a key."""
-    (member,) = (each for each in side.spec.streams if each.owns(partition))
-    return min((place for place in side.closed_keys.promises_of(key) if member.owns(place[0])), default=None)
+def _elsewhere(side: SideState, keys: Keys, partitions: Ints, asked: Bools) -> dict[int, tuple[int, int]]:
+    """Return the first place in the stream of each row in which a promise names its key, by position.
+
+    Args:
+        side: the state of the rows' side before the batch.
+        keys: the keys of rows.
+        partitions: the partitions of the rows.
+        asked: a mask of the rows that get a place.
+    """
+    found: dict[int, tuple[int, int]] = {}
+    asked_at = np.flatnonzero(asked)
+    for i, partition, offset in side.closed_keys.promises_of(keys.take(asked_at)):
+        at, place = int(asked_at[i]), (partition, offset)
+        if any(each.owns(partition) and each.owns(int(partitions[at])) for each in side.spec.streams):
+            found[at] = min(found.get(at, place), place)
+    return found
 
 
 def _places(side: SideState, rows: pa.RecordBatch, batch: StreamBatch) -> tuple[Ints, Ints, StreamBatch]:

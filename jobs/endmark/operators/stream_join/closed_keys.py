@@ -249,20 +249,14 @@ class ClosedKeys:
         made_by_row = np.where(elsewhere, others, first) & 1 == 0
         return Naming(np.where(before, first >> 1, LATER), elsewhere, made_by_row & (before | elsewhere))
 
-    def promises_of(self, keys: Keys) -> list[tuple[int, int]]:
-        """Return partition and offset of the promises that name some keys.
+    def promises_of(self, keys: Keys) -> Iterator[tuple[int, int, int]]:
+        """Yield the promises that name some keys: the position of the key, partition and offset.
 
         Keys that were closed before the last thousand records of a partition have none.
         """
-        return [
-            (partition, offset)
-            for entries, _, j in self._find(keys, None, self.recent, self.promised)
-            for partition, offset in zip(
-                int64(entries.column("partition"))[j].tolist(),
-                int64(entries.column("offset"))[j].tolist(),
-                strict=True,
-            )
-        ]
+        for entries, i, j in self._find(keys, None, self.recent, self.promised):
+            places = [int64(entries.column(name))[j].tolist() for name in ("partition", "offset")]
+            yield from zip(i.tolist(), *places, strict=True)
 
     def _find(
         self, keys: Keys, more: pa.RecordBatch | None, *lists: SegmentList

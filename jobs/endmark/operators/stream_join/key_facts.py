@@ -56,7 +56,7 @@ def _facts(side: SideState, sides: Sequence[SideState], keys: Keys, *, purges: b
         ],
         "closes": bool(spec.punctuated_on or spec.ordered or spec.unique or spec.clustered),
         "closed": bool(side.has_closed(keys)[0]),
-        "named": sorted([partition, offset] for partition, offset in named),
+        "named": sorted([partition, offset] for _, partition, offset in named),
         "matched": [[at, None if offset == UNKNOWN else offset] for at, offset in sorted(matched.items())],
         "waits_for": [] if newest is None else _waits_for(side, sides, keys, newest, purges=purges),
         **_progress(side),
