@@ -39,7 +39,8 @@ def main() -> int:
     found = _many(given.seed, given.seeds, given.minutes)
     seconds = time.monotonic() - started
     if given.result is not None:
-        given.result.write_text(json.dumps(_report(came, found, given.seed, seconds), indent=1) + "\n")
+        report = {"parts": [_report(came, found, given.seed, seconds)]}
+        given.result.write_text(json.dumps(report, indent=1) + "\n")
     for seed, failure in sorted(found.failures.items()):
         print(f"seed {seed}: {failure.splitlines()[-1][:300]}\n  {repeat(seed)}")
     print(_line(found, seconds))

@@ -26,16 +26,18 @@ REPORT = {
 }
 
 
-def test_a_row_tells_what_a_fault_has_done() -> None:
-    page = render("<!-- begin simulation -->\nold\n<!-- end -->\n", REPORT)
+def test_a_row_tells_what_a_fault_has_done_in_all_campaigns() -> None:
+    further = REPORT | {"first_seed": 1007, "failures": {}, "failed": {}, "lost": {}}
+    page = render("<!-- begin simulation -->\nold\n<!-- end -->\n", {"parts": [REPORT, further]})
 
     lines = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if "|" in line
     ]
     rows = {line[0]: line[2:] for line in lines}
     assert "1,000 seeds from 7 on, 999 of them right" in page
-    assert rows["kill: planned"] == ["40", "30", "30", "0", "0", "10.00 %"]
-    assert rows["twin"] == ["12", "6", "5", "3", "0", "–"]  # noqa: RUF001
+    assert "1,000 seeds from 1,007 on, 1,000 of them right" in page
+    assert rows["kill: planned"] == ["80", "60", "60", "0", "0", "5.00 %"]
+    assert rows["twin"] == ["24", "12", "11", "3", "0", "–"]  # noqa: RUF001
     assert rows["torn file"] == ["0", "0", "0", "0", "0", "–"]  # noqa: RUF001
     assert rows.keys() >= {*KINDS, *NOISE}
 
