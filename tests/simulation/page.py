@@ -1,4 +1,4 @@
-"""Writes the table of docs/reliability.md from the results of `make faults`; each campaign has other seeds."""
+"""Writes the table of docs/reliability.md from what `make faults` has found in campaigns of seeds."""
 
 from __future__ import annotations
 
