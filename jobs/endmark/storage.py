@@ -32,6 +32,8 @@ _OPTIONS = {
     # With AWS_ENDPOINT_URL, delta-rs would know of no profile.
     "AWS_FORCE_CREDENTIAL_LOAD": "true",
 }
+_LABEL = r"(?:[A-Za-z0-9-]*[A-Za-z0-9])?"  # behind the first letter of a part of a host's name
+_HOST = re.compile(rf"[A-Za-z0-9]{_LABEL}|(?:[A-Za-z0-9]{_LABEL}\.)+[A-Za-z]{_LABEL}")
 _BUFFER = 4 << 20  # bytes
 _STACK = re.compile(r"\n +0: ")  # the begin of delta-rs' own stack behind some errors
 _COLOURS = re.compile(r"\x1b\[\d*m|↳")
@@ -117,6 +119,22 @@ def location(text: str, option: str = "warehouse", schemes: Collection[str] = _S
     if not parts.netloc:
         raise ConfigError(f"{option} {text}: the URL has no bucket; write {scheme}://BUCKET/PATH")
     return StoreUrl(text.rstrip("/"))
+
+
+def checkpoint_location(text: str) -> Location:
+    """Return the directory that the option of a checkpoint names: a URL of S3, or else a path.
+
+    Raises:
+        ConfigError: the URL is refused by `location`, or Hadoop's client of S3 cannot open its bucket. This
+            client takes the bucket for the name of a host, as `java.net.URI` reads one.
+    """
+    found = location(text, "checkpoint", ["s3"])
+    if isinstance(found, StoreUrl) and not _HOST.fullmatch(urlsplit(found.url).netloc):
+        raise ConfigError(
+            f"checkpoint {text}: Spark cannot open this bucket; take one whose name has letters, digits and "
+            "hyphens alone"
+        )
+    return found
 
 
 @contextmanager

@@ -5,13 +5,21 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from endmark_benchmarks.measurements import pipeline
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _with_tests() -> Iterator[None]:
+    """Let measurements import `support`, as `make` does: some start its sidecar, store or registry."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+        yield
 
 
 def lookup_join(recordings: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -66,6 +66,19 @@ def test_a_checkpoint_is_a_path_or_in_s3() -> None:
         checkpoint_of("shop", "gs://bucket/x")
 
 
+@pytest.mark.parametrize("bucket", ["b", "2026", "my-logs", "logs.of.shop", "logs.v2"])
+def test_a_checkpoint_is_in_a_bucket_with_the_name_of_a_host(bucket: str) -> None:
+    assert checkpoint_of("shop", f"s3://{bucket}/x") == StoreUrl(f"s3://{bucket}/x")
+
+
+@pytest.mark.parametrize("bucket", ["my_logs", "logs.2026", "-logs", "logs-", "logs..shop", "logs.-shop"])
+def test_a_checkpoint_is_in_no_other_bucket(bucket: str) -> None:
+    """Hadoop's client fails at them with `Illegal character in hostname`. Tables may lie there."""
+    assert location(f"s3://{bucket}/x") == StoreUrl(f"s3://{bucket}/x")
+    with pytest.raises(ConfigError, match="Spark cannot open this bucket"):
+        checkpoint_of("shop", f"s3://{bucket}/x")
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from endmark.storage import Location, location
+from endmark.storage import Location, checkpoint_location, location
 
 if TYPE_CHECKING:
     from endmark.kafka.cluster import ClusterOrAddress
@@ -84,9 +84,9 @@ def checkpoint_of(pipeline: str, given: str | None) -> Location:
     """Return the checkpoint of a pipeline: the one that an option has given, or the default.
 
     Raises:
-        ConfigError: the option is a URL, but not that of a directory in S3.
+        ConfigError: the option is a URL, but not that of a directory in S3 that Spark can open.
     """
-    return home_of(pipeline) / "checkpoint" if given is None else location(given, "checkpoint", ["s3"])
+    return home_of(pipeline) / "checkpoint" if given is None else checkpoint_location(given)
 
 
 def kafka_of(section: Kafka | None, bootstrap: str | None) -> ClusterOrAddress:
