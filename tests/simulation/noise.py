@@ -1,4 +1,4 @@
-"""Makes records wrong as producers and brokers do: doubled, late, broken, contradictory."""
+"""Makes records wrong as producers and brokers do: doubled, late, misplaced, broken, contradictory."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ _MARK = b"unctuation"  # in a punctuation of each format
 NOISE: Mapping[str, tuple[float, str]] = {
     "record doubled": (0.1, "a record is in its partition twice, up to 20 places apart"),
     "record displaced": (0.1, "a record comes up to 20 places too late"),
+    "record misplaced": (0.1, "a record is in another partition than the others of its key"),
     "record broken": (0.05, "a record is cut, or one of its bytes is another one"),
     "promise missing": (0.2, "a punctuation never comes"),
     "promise repeated": (0.2, "a punctuation comes twice"),
@@ -47,6 +48,15 @@ def _doubled(records: list[Record], at: int, chance: random.Random) -> bool:
 def _displaced(records: list[Record], at: int, chance: random.Random) -> bool:
     record = records.pop(at)
     records.insert(min(len(records), at + chance.randint(1, FARTHEST)), record)
+    return True
+
+
+def _misplaced(records: list[Record], at: int, chance: random.Random) -> bool:
+    record = records[at]
+    others = {each.partition for each in records if each.topic == record.topic} - {record.partition}
+    if not others:
+        return False
+    records[at] = replace(record, partition=chance.choice(sorted(others)))
     return True
 
 
@@ -97,6 +107,7 @@ def _spoiled(value: bytes, chance: random.Random) -> bytes:
 _MAKERS: Mapping[str, Callable[[list[Record], int, random.Random], bool]] = {
     "record doubled": _doubled,
     "record displaced": _displaced,
+    "record misplaced": _misplaced,
     "record broken": _broken,
     "promise missing": _missing,
     "promise repeated": _repeated,
