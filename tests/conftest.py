@@ -101,11 +101,13 @@ def spark(jars: list[Path], request: pytest.FixtureRequest) -> Iterator[SparkSes
     session.stop()
 
 
+# Nobody reads the files of these servers afterwards, so they are killed: a broker of 300 topics ends in 3 s.
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A running broker without topics; tests name their topics so that they do not meet."""
     with Broker(tmp_path_factory.mktemp("broker"), say=print) as running:
         yield running
+        running.kill()
 
 
 @pytest.fixture(scope="session")
@@ -113,6 +115,7 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
     """A running server with an empty database; tests name their tables so that they do not meet."""
     with MariaDb(tmp_path_factory.mktemp("mariadb")) as running:
         yield running
+        running.kill()
 
 
 @pytest.fixture(scope="session")
@@ -120,6 +123,7 @@ def mysql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MySql]:
     """A running MySQL with an empty database; tests name their tables so that they do not meet."""
     with MySql(tmp_path_factory.mktemp("mysql")) as running:
         yield running
+        running.kill()
 
 
 @pytest.fixture(scope="session")
