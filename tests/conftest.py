@@ -101,7 +101,7 @@ def spark(jars: list[Path], request: pytest.FixtureRequest) -> Iterator[SparkSes
     session.stop()
 
 
-# Nobody reads the files of these servers afterwards, so they are killed: to end a broker of 300 topics takes 3 s.
+# Nobody reads the files of these servers afterwards, so they are killed. A broker of 300 topics ends in 3 s.
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A running broker without topics; tests name their topics so that they do not meet."""
