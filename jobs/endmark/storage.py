@@ -32,7 +32,7 @@ _OPTIONS = {
     # With AWS_ENDPOINT_URL, delta-rs would know of no profile.
     "AWS_FORCE_CREDENTIAL_LOAD": "true",
 }
-_LABEL = r"(?:[A-Za-z0-9-]*[A-Za-z0-9])?"  # behind the first letter of a part of a host's name
+_LABEL = r"(?:[A-Za-z0-9-]*[A-Za-z0-9])?"  # what may follow the first letter of a part of a host's name
 _HOST = re.compile(rf"[A-Za-z0-9]{_LABEL}|(?:[A-Za-z0-9]{_LABEL}\.)+[A-Za-z]{_LABEL}")
 _BUFFER = 4 << 20  # bytes
 _STACK = re.compile(r"\n +0: ")  # the begin of delta-rs' own stack behind some errors

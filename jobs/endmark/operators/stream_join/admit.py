@@ -230,27 +230,36 @@ def broken(
     promises = side.sent_key_promises.broken_promises(batch.key_promises, keys, partitions, offsets)
     naming = side.closed_keys.naming(keys, partitions, offsets, batch.closed_keys)
     told = known_offsets(naming.since, offsets)
-    places = _elsewhere(side, keys, partitions, naming.elsewhere)
+    elsewhere = _named_elsewhere(side, keys, partitions, naming.elsewhere)
     values = list(zip(*(rows.column(name).to_pylist() for name in side.spec.key.columns), strict=True))
     found: list[Punctuation | None] = []
     for at, (promise, key) in enumerate(zip(promises, values, strict=True)):
-        place = places.get(at)
+        place = elsewhere.get(at)
         if place is None and naming.since[at] != LATER:
             place = int(partitions[at]), int(told[at])
         found.append(promise or (place and side.sent_key_promises.naming(key, *place)))
     return found
 
 
-def _elsewhere(side: SideState, keys: Keys, partitions: Ints, asked: Bools) -> dict[int, tuple[int, int]]:
-    """Return the first place in the stream of each row in which a promise names its key, by position.
+def _named_elsewhere(
+    side: SideState, keys: Keys, partitions: Ints, asked: Bools
+) -> dict[int, tuple[int, int]]:
+    """Find the promises that name the keys of rows in any partition of their own stream.
+
+    A row may have several such promises. The one with the lowest partition and offset counts.
 
     Args:
         side: the state of the rows' side before the batch.
         keys: the keys of rows.
         partitions: the partitions of the rows.
-        asked: a mask of the rows that get a place.
+        asked: a mask of the rows whose promises are wanted.
+
+    Returns:
+        partition and offset of the promise, by the position of the row.
     """
     found: dict[int, tuple[int, int]] = {}
+    if not asked.any():
+        return found
     asked_at = np.flatnonzero(asked)
     for i, partition, offset in side.closed_keys.promises_of(keys.take(asked_at)):
         at, place = int(asked_at[i]), (partition, offset)
