@@ -13,7 +13,9 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import patch
 
+from endmark.verify import session
 from simulation.job import Job
 from simulation.oracle import Oracle, Verdict
 from simulation.run import Outcome, Run, Schedule
@@ -78,7 +80,8 @@ class Tally:
 def workshop(world: World) -> Iterator[tuple[Job, Oracle]]:
     """The job of a world, in a directory of its own, and the oracle of its runs."""
     where = _IN_MEMORY if _IN_MEMORY.is_dir() else None
-    with tempfile.TemporaryDirectory(prefix="endmark-simulation-", dir=where) as directory:
+    one_thread = patch.object(session, "THREADS", 1)  # each core has a process of its own
+    with one_thread, tempfile.TemporaryDirectory(prefix="endmark-simulation-", dir=where) as directory:
         yield Job(world, Path(directory)), Oracle(world)
 
 

@@ -22,6 +22,7 @@ NOISE: Mapping[str, tuple[float, str]] = {
     "promise repeated": (0.2, "a punctuation comes twice"),
     "promise broken": (0.1, "a punctuation is cut, or one of its bytes is another one"),
     "promise contradicted": (0.2, "a row from before a punctuation comes again behind it"),
+    "promise contradicted elsewhere": (0.4, "such a row comes again in another partition"),
 }
 
 
@@ -52,12 +53,15 @@ def _displaced(records: list[Record], at: int, chance: random.Random) -> bool:
 
 
 def _misplaced(records: list[Record], at: int, chance: random.Random) -> bool:
-    record = records[at]
-    others = {each.partition for each in records if each.topic == record.topic} - {record.partition}
+    others = _other_partitions(records, records[at])
     if not others:
         return False
-    records[at] = replace(record, partition=chance.choice(sorted(others)))
+    records[at] = replace(records[at], partition=chance.choice(others))
     return True
+
+
+def _other_partitions(records: list[Record], of: Record) -> list[int]:
+    return sorted({each.partition for each in records if each.topic == of.topic} - {of.partition})
 
 
 def _broken(records: list[Record], at: int, chance: random.Random) -> bool:
@@ -87,13 +91,29 @@ def _promise_broken(records: list[Record], at: int, chance: random.Random) -> bo
     return True
 
 
+def _rows_before(records: list[Record], at: int) -> list[Record]:
+    """The rows of the partition of record `at` that came before it."""
+    place = records[at].topic, records[at].partition
+    before = [each for each in records[:at] if (each.topic, each.partition) == place]
+    return [each for each in before if not _is_promise(each)]
+
+
 def _contradicted(records: list[Record], at: int, chance: random.Random) -> bool:
-    said = records[at]
-    before = [each for each in records[:at] if (each.topic, each.partition) == (said.topic, said.partition)]
-    rows = [each for each in before if not _is_promise(each)]
-    if not _is_promise(said) or not rows:
+    rows = _rows_before(records, at)
+    if not _is_promise(records[at]) or not rows:
         return False
     records.insert(min(len(records), at + chance.randint(1, 3)), chance.choice(rows))
+    return True
+
+
+def _contradicted_elsewhere(records: list[Record], at: int, chance: random.Random) -> bool:
+    others = _other_partitions(records, records[at])
+    rows = _rows_before(records, at)
+    if not _is_promise(records[at]) or not rows or not others:
+        return False
+    again = replace(chance.choice(rows), partition=chance.choice(others))
+    # So far behind that another batch reads it: within a batch, a partition's promise binds no other one.
+    records.insert(min(len(records), at + chance.randint(1, FARTHEST)), again)
     return True
 
 
@@ -113,4 +133,5 @@ _MAKERS: Mapping[str, Callable[[list[Record], int, random.Random], bool]] = {
     "promise repeated": _repeated,
     "promise broken": _promise_broken,
     "promise contradicted": _contradicted,
+    "promise contradicted elsewhere": _contradicted_elsewhere,
 }

@@ -9,13 +9,14 @@ import subprocess
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import sqlalchemy as sa
 
 from endmark.control import forecasts
 from endmark.control.database import OpsDatabase
+from endmark.control.forecasts import JoinStateForecast, LookupForecast
 from endmark.pipelines import AUCTION
 from endmark_feed.relation import seed_relation
 from support.commands import assert_one_line, endmark
@@ -42,12 +43,35 @@ def _sellers(path: Path, rows: int) -> str:
     return url
 
 
-def test_a_plan_of_the_lookup(tmp_path: Path) -> None:
-    """It names every way to look up, the fastest first, and what more memory gives."""
-    url = _sellers(tmp_path, 20_000)
-    ended = endmark("plan", "--memory=2MB", "--batch-rows=5000", "--json", ENDMARK_RELATION_URL=url)
+RATES = ("--rate=items=10", "--rate=bids=100", "--interval=bids=50", "--until-closed=items=30")
+
+
+class Planned(NamedTuple):
+    """A plan as JSON, what the ops database holds of it, and the time before it was made."""
+
+    report: dict[str, Any]
+    lookup: LookupForecast
+    join: JoinStateForecast
+    since: float
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory: pytest.TempPathFactory) -> Planned:
+    """One plan for all tests of its parts, since each measures the machine for some seconds."""
+    path, since = tmp_path_factory.mktemp("planned"), time.time()
+    ops_url = f"sqlite:///{path / 'ops.db'}"
+    options = ("--memory=2MB", "--batch-rows=5000", "--json", f"--ops-url={ops_url}")
+    ended = endmark("plan", *RATES, *options, ENDMARK_RELATION_URL=_sellers(path, 20_000))
     assert ended.returncode == 0, ended.stderr
-    found = json.loads(ended.stdout)
+    with closing(OpsDatabase(ops_url)) as database:
+        (lookup,), join = forecasts.newest_forecasts(database, "auction")
+    assert join is not None
+    return Planned(json.loads(ended.stdout), lookup, join, since)
+
+
+def test_a_plan_of_the_lookup(planned: Planned) -> None:
+    """It names every way to look up, the fastest first, and what more memory gives."""
+    found = planned.report
     rates = [each["rate"] for each in found["predictions"]]
     assert rates == sorted(rates, reverse=True)
     assert {each["strategy"] for each in found["predictions"]} == {
@@ -67,8 +91,33 @@ def test_a_plan_of_the_lookup(tmp_path: Path) -> None:
     assert by_memory["500000"]["scan"] == by_memory["8000000"]["scan"]
 
 
-def test_a_plan_is_told_to_the_sidecar(tmp_path: Path) -> None:
-    """The ops database holds it with its assumptions; people read the same, and how to plan the join."""
+def test_a_plan_of_the_join(planned: Planned) -> None:
+    """It is made from given figures, by preset and by parts of the window."""
+    join = planned.report["join"]
+    assert join["figures"]["streams"]["items"]["until_closed"] == 30
+    assert join["by_preset"]["pjoin"]["1.0"]["left"]["rows"] == pytest.approx(300, rel=0.05)
+    assert join["by_preset"]["shj"]["1.0"]["left"]["rows"] is None
+
+
+def test_a_plan_is_told_to_the_sidecar(planned: Planned) -> None:
+    """The ops database holds it with its assumptions."""
+    lookup, join = planned.lookup, planned.join
+    assert (lookup.relation, lookup.relation_rows, lookup.batch_rows) == ("sellers", 20_000, 5_000)
+    assert lookup.by_memory[2].memory == lookup.memory
+    fastest = max(lookup.by_memory[2].rates.values())
+    assert fastest == pytest.approx(planned.report["predictions"][0]["rate"])
+
+    assert (join.preset, join.windows) == ("auto", [60, 10])
+    assert (join.given, join.measured_until) == (True, None)
+    assert planned.since <= join.made_at <= time.time()
+    assert {each.stream: each.rate for each in join.streams} == {"items": 10, "bids": 100}
+    rows = {str(each.preset): each.streams[0].rows for each in join.by_preset}
+    assert rows["pjoin"] == planned.report["join"]["by_preset"]["pjoin"]["1.0"]["left"]["rows"]
+    assert rows["shj"] is None
+
+
+def test_a_plan_for_people(tmp_path: Path) -> None:
+    """It tells the lookup's rates, and how to plan the join."""
     ops_url = f"sqlite:///{tmp_path / 'ops.db'}"
     people = endmark("plan", f"--ops-url={ops_url}", ENDMARK_RELATION_URL=_sellers(tmp_path, 20_000))
     assert people.returncode == 0, people.stderr
@@ -77,39 +126,8 @@ def test_a_plan_is_told_to_the_sidecar(tmp_path: Path) -> None:
     with closing(OpsDatabase(ops_url)) as database:
         (told,), join = forecasts.newest_forecasts(database, "auction")
     assert join is None
-    assert (told.relation, told.relation_rows, told.batch_rows) == ("sellers", 20_000, 100_000)
-    fastest = max(told.by_memory[2].rates.values())
-    assert told.by_memory[2].memory == told.memory
-    assert f"{fastest:12,.0f}" in people.stdout
-
-
-def test_a_plan_of_the_join(tmp_path: Path) -> None:
-    """From given figures, by preset and by parts of the window; for people, as JSON and for the sidecar."""
-    url, ops_url = _sellers(tmp_path, 2_000), f"sqlite:///{tmp_path / 'ops.db'}"
-    given = ["--rate=items=10", "--rate=bids=100", "--interval=bids=50", "--until-closed=items=30"]
-    before = time.time()
-    people = endmark("plan", *given, f"--ops-url={ops_url}", ENDMARK_RELATION_URL=url)
-    assert people.returncode == 0, people.stderr
-    assert "stream bids: 100.0 rows/s, a punctuation every 50.0 rows" in people.stdout
-
-    join = json.loads(endmark("plan", *given, "--json", ENDMARK_RELATION_URL=url).stdout)["join"]
-    assert join["figures"]["streams"]["items"]["until_closed"] == 30
-    assert join["by_preset"]["pjoin"]["1.0"]["left"]["rows"] == pytest.approx(300, rel=0.05)
-    assert join["by_preset"]["shj"]["1.0"]["left"]["rows"] is None
-
-    with closing(OpsDatabase(ops_url)) as database:
-        told = forecasts.newest_forecasts(database, "auction").join
-    assert told is not None
-    assert (told.preset, told.windows) == ("auto", [60, 10])
-    assert (told.given, told.measured_until) == (True, None)
-    assert before <= told.made_at <= time.time()
-    assert {each.stream: each.rate for each in told.streams} == {"items": 10, "bids": 100}
-    rows = {str(each.preset): each.streams[0].rows for each in told.by_preset}
-    assert rows["pjoin"] == join["by_preset"]["pjoin"]["1.0"]["left"]["rows"]
-    assert rows["shj"] is None
-
-    wrong = endmark("plan", "--rate=bids", ENDMARK_RELATION_URL=url)
-    assert_one_line(wrong, "--rate: 'bids' must be the name of a stream, = and a number above 0")
+    assert told.batch_rows == 100_000
+    assert f"{max(told.by_memory[2].rates.values()):12,.0f}" in people.stdout
 
 
 def test_what_cannot_be_planned(tmp_path: Path) -> None:
@@ -119,6 +137,8 @@ def test_what_cannot_be_planned(tmp_path: Path) -> None:
     wrong = endmark("plan", "--memory=lots")
     assert wrong.returncode == 2
     assert "'lots' is not a size" in wrong.stderr
+    nameless = endmark("plan", "--rate=bids", ENDMARK_RELATION_URL="sqlite:///r.db")
+    assert_one_line(nameless, "--rate: 'bids' must be the name of a stream, = and a number above 0")
 
 
 def test_wrong_pipeline_names_the_field(tmp_path: Path) -> None:
@@ -195,11 +215,10 @@ def test_a_relation_without_pages(tmp_path: Path) -> None:
         "steps.known.lookup.strategy: 'hybrid' reads pages, but relation 'sellers' is a view",
         "or take one of auto, inlj, batched",
     )
-    given = ["--rate=items=10", "--rate=bids=100", "--interval=bids=50", "--until-closed=items=30"]
-    planned = endmark("plan", *given, ENDMARK_RELATION_URL=url)
-    assert planned.returncode == 0, planned.stderr
-    assert "the lookup is not predicted: relation 'sellers' is a view" in planned.stdout
-    assert "stream bids: 100.0 rows/s" in planned.stdout
+    people = endmark("plan", *RATES, ENDMARK_RELATION_URL=url)
+    assert people.returncode == 0, people.stderr
+    assert "the lookup is not predicted: relation 'sellers' is a view" in people.stdout
+    assert "stream bids: 100.0 rows/s, a punctuation every 50.0 rows" in people.stdout
 
 
 def test_missing_database(tmp_path: Path) -> None:
