@@ -13,7 +13,6 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
 _WAITING_BYTES = 64 << 20  # of a table's rows in a task, before they are written
 _ORDERED = (
+    pa.types.is_boolean,
     pa.types.is_integer,
     pa.types.is_floating,
     pa.types.is_decimal,
@@ -42,7 +42,8 @@ _ORDERED = (
     pa.types.is_timestamp,
     pa.types.is_string,
 )
-_LONGEST = 32  # the most characters of a string in the statistics
+_LONGEST = 32  # characters of a string in the statistics; the end of a greatest one comes behind them
+_GREATEST = "\U0010ffff"
 
 
 @dataclass(frozen=True)
@@ -168,27 +169,47 @@ def _write_file(directory: Location, values: Values, rows: pa.Table) -> dict[str
     }
 
 
+class _UnboundedError(ValueError):
+    """The log can have no bounds of a column that has values."""
+
+
 def _stats(rows: pa.Table) -> str:
-    """Return the statistics of a file, by which readers skip it: rows, and bounds and nulls by column."""
-    bounds = {name: _bounds(column) for name, column in zip(rows.column_names, rows.columns, strict=True)}
+    """Return the statistics of a file, by which readers skip it: rows, and bounds and nulls by column.
+
+    A file has all bounds that a reader may ask for, or no statistics but the number of its rows. delta-rs
+    takes a bound that is missing as null, and skips the file for each filter on that column.
+    """
+    bounds: dict[str, tuple[str, str]] = {}
+    try:
+        for name, column in zip(rows.column_names, rows.columns, strict=True):
+            if any(is_such(column.type) for is_such in _ORDERED) and column.null_count < len(column):
+                bounds[name] = _bounds(column)
+    except _UnboundedError:
+        return f'{{"numRecords":{rows.num_rows}}}'
     parts = {
-        "minValues": {name: least for name, (least, _) in bounds.items() if least is not None},
-        "maxValues": {name: most for name, (_, most) in bounds.items() if most is not None},
+        "minValues": {name: least for name, (least, _) in bounds.items()},
+        "maxValues": {name: most for name, (_, most) in bounds.items()},
         "nullCount": {name: str(rows.column(name).null_count) for name in rows.column_names},
     }
     objects = [f'"numRecords":{rows.num_rows}', *(f'"{name}":{_object(of)}' for name, of in parts.items())]
     return f"{{{','.join(objects)}}}"
 
 
-def _bounds(column: pa.ChunkedArray) -> tuple[str | None, str | None]:
-    """Return a column's least and greatest value as JSON; `None` for a bound that the log cannot have."""
-    if not any(is_such(column.type) for is_such in _ORDERED):
-        return None, None
-    if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-        return None, None  # no bound holds for NaN
+def _bounds(column: pa.ChunkedArray) -> tuple[str, str]:
+    """Return a column's least and greatest value as JSON.
+
+    Raises:
+        _UnboundedError: JSON has no number for one of them, or no short text is greater than all texts.
+    """
+    if pa.types.is_floating(column.type) and not pc.all(pc.is_finite(column)).as_py():
+        raise _UnboundedError
     least, most = pc.min_max(column).as_py().values()
-    if isinstance(least, str):  # the beginning of a string is never greater than the string
-        least, most = least[:_LONGEST], most if len(most) <= _LONGEST else None
+    if isinstance(most, str):  # the beginning of a string is never greater than the string
+        least = least[:_LONGEST]
+        if len(most) > _LONGEST:
+            most, whole = most[:_LONGEST] + _GREATEST, most
+            if most < whole:
+                raise _UnboundedError
     return _literal(least), _literal(most)
 
 
@@ -196,20 +217,16 @@ def _object(members: Mapping[str, str]) -> str:
     return f"{{{','.join(f'{json.dumps(name)}:{value}' for name, value in members.items())}}}"
 
 
-def _literal(value: Any) -> str | None:
-    """Return a value as JSON in the form of Delta's log; `None` for a value that the log cannot have.
+def _literal(value: Any) -> str:
+    """Return a value as JSON in the form of Delta's log.
 
     Other than in data records, decimals are numbers, and times have milliseconds only.
     """
     match value:
-        case None:
-            return None
         case Decimal():
             return f"{value:f}"
         case datetime():  # cut to milliseconds, which readers allow for
             return json.dumps(value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"))
         case date():
             return json.dumps(value.isoformat())
-        case float() if not isfinite(value):
-            return None
     return json.dumps(value, ensure_ascii=False)

@@ -132,9 +132,11 @@ def test_a_batch_is_committed_once(target: Target) -> None:
 
 
 def test_the_log_says_what_a_file_holds(target: Target) -> None:
-    """As Delta spells it: decimals to the last digit, times cut to milliseconds, strings that are long as far
-    as a bound goes; nothing of a column with a NaN."""
-    other = FULL | {"id": 9, "name": "z" * 40, "price": Decimal("-1.05"), "score": float("nan")}
+    """Decimals are there to the last digit, times are cut to milliseconds, and strings to 32 characters.
+
+    A greatest string that is cut ends with the greatest character, so that it is greater than what was cut.
+    """
+    other = FULL | {"id": 9, "name": "z" * 40, "price": Decimal("-1.05"), "score": -2.5}
 
     last = FULL | {"name": "ö" * 40}
 
@@ -145,10 +147,23 @@ def test_the_log_says_what_a_file_holds(target: Target) -> None:
     assert stats["numRecords"] == 4
     assert stats["nullCount"] == dict.fromkeys(SCHEMA.names, 1)
     at = "2026-01-02T03:04:05.678Z"
-    least = {"id": -7, "name": "z" * 32, "price": Decimal("-1.05"), "day": "1969-12-31", "at": at}
-    assert stats["minValues"] == least
-    assert stats["maxValues"] == {"id": 9, "price": BIG, "day": "1969-12-31", "at": at}
+    same = {"day": "1969-12-31", "at": at, "open": True}
+    least = {"id": -7, "name": "z" * 32, "price": Decimal("-1.05"), "score": Decimal("-2.5")}
+    most = {"id": 9, "name": "ö" * 32 + "\U0010ffff", "price": BIG, "score": Decimal(str(FULL["score"]))}
+    assert stats["minValues"] == least | same
+    assert stats["maxValues"] == most | same
     assert json.loads(alone["stats"])["maxValues"]["name"] == FULL["name"]
+
+
+@pytest.mark.parametrize(
+    "without_bound", [{"score": float("nan")}, {"score": float("-inf")}, {"name": "\U0010ffff" * 40}]
+)
+def test_the_log_says_nothing_of_a_file_that_has_no_bounds(
+    target: Target, without_bound: dict[str, Any]
+) -> None:
+    [file], _ = written(target.files(), results(FULL, FULL | without_bound))
+
+    assert json.loads(file["stats"]) == {"numRecords": 2}
 
 
 def test_a_task_with_many_rows_writes_several_files(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
