@@ -46,6 +46,15 @@ _ALLOWED = {
 _BRANCHES = {"CASE_EXPR", "OPERATOR_COALESCE", "OPERATOR_TRY"}
 # DuckDB's macros that depend on their arguments alone. Some of them stand for branches.
 _MACROS = {"date_add", "fdiv", "fmod", "nullif", "round_even", "split_part"}
+# Functions of which DuckDB says the same, though they read the clock or DuckDB's own state.
+_IMPURE = {
+    "current_localtime",
+    "current_localtimestamp",
+    "current_setting",
+    "getvariable",
+    "vector_type",
+    "version",
+}
 
 # The most rows that are evaluated one by one to find those that fail. This takes 25 µs a row, and any batch
 # takes 0.4 ms at least.
@@ -237,17 +246,26 @@ def _columns(expression: str, schema: pa.Schema, field: str) -> tuple[str, ...]:
         if kind not in _ALLOWED:
             what = kind.replace("_", " ").lower()
             raise ConfigError(f"{field}: a {what} is not allowed; write an expression of columns alone")
-        if kind == "FUNCTION" and node["function_name"].lower() not in _pure_functions() | _MACROS:
-            name = node["function_name"]
-            raise ConfigError(
-                f"{field}: {name!r} is no function that depends on its arguments alone; leave it out"
-            )
+        if kind == "FUNCTION":
+            _require_pure(node["function_name"], len(node["children"]), field)
         if kind == "COLUMN_REF":
             name = ".".join(node["column_names"])
             if name.lower() not in spelled:
                 raise ConfigError(f"{field}: no column {name!r}; there are {', '.join(schema.names)}")
             named[spelled[name.lower()]] = None
     return tuple(named)
+
+
+def _require_pure(function: str, arguments: int, field: str) -> None:
+    if function.lower() not in _pure_functions() | _MACROS:
+        raise ConfigError(
+            f"{field}: {function!r} is no function that depends on its arguments alone; leave it out"
+        )
+    if function.lower() == "age" and arguments == 1:
+        raise ConfigError(
+            f"{field}: 'age' of one time is its distance from today, which differs when rows are read again; "
+            "write age(one, other)"
+        )
 
 
 @cache
@@ -289,7 +307,7 @@ def _pure_functions() -> frozenset[str]:
         "SELECT function_name FROM duckdb_functions() WHERE function_type = 'scalar' "
         "GROUP BY function_name HAVING bool_and(stability = 'CONSISTENT')"
     )
-    return frozenset(name for (name,) in found.fetchall())
+    return frozenset(name for (name,) in found.fetchall()) - _IMPURE
 
 
 def _statement(text: str) -> bytes:

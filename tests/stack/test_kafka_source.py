@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
-from kafka import KafkaAdminClient, TopicPartition
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -89,9 +89,29 @@ def test_keys_and_headers_are_read_of_topics_that_need_them(broker: Broker) -> N
     headed = pa.Table.from_batches(tables["headed"], RECORDS.append(KEY).append(HEADERS))
     keys = [None if number % 3 == 0 else b"%d" % number for number in range(3, 18)]
     assert keyed["key"].to_pylist() == headed["key"].to_pylist() == keys
-    found = [[] if each is None else each for each in headed["headers"].to_pylist()]
+    found = headed["headers"].to_pylist()
     assert found[2:4] == [[("h", b"0"), ("none", None)], [("h", b"0"), ("h", b"1")]]
     assert [len(each) for each in found] == [n % 4 + (n % 5 == 0) for n in range(3, 18)]
+
+
+class Latin1(str):
+    """A header's name that a producer sends in another encoding than UTF-8."""
+
+    def encode(self, *_: str) -> bytes:
+        return super().encode("latin-1")
+
+
+def test_headers_whose_names_are_not_in_utf8_are_null(broker: Broker) -> None:
+    """The broker takes any bytes as a name. The other records of the batch keep their headers."""
+    create_topics(broker.bootstrap, {"named": 1})
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap)) as producer:
+        for name in ("a", Latin1("ä"), "b"):
+            producer.send("named", b"v", headers=[(name, b"1")])
+        producer.send("named", b"v")
+
+    [batch] = read(connected(broker), [Range("named", 0, 0, 4)], {"named": ["headers"]})
+
+    assert batch.column("headers").to_pylist() == [[("a", b"1")], None, [("b", b"1")], []]
 
 
 @pytest.mark.usefixtures("few_at_once")

@@ -13,6 +13,7 @@ from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import methodcaller
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -39,9 +40,23 @@ RECORDS = pa.schema(
         ("value", pa.binary()),
     ]
 )
-# Columns that are read of those topics alone which need them.
+# Columns that are read of those topics alone which need them. Headers are null if they cannot be read.
 KEY, HEADERS = pa.field("key", pa.binary()), pa.field("headers", pa.map_(pa.string(), pa.binary()))
-_OTHERS = ((KEY, Message.key), (HEADERS, Message.headers))
+
+
+# Kafka takes any bytes as a header's name. The library decodes UTF-8, and returns a result beside its exception.
+# Calls from C notice that. A call that Python has specialised would raise the exception anywhere later.
+_decoded_headers = methodcaller("headers")
+
+
+def _headers(message: Message) -> Any:
+    try:
+        return _decoded_headers(message) or []
+    except SystemError:
+        return None
+
+
+_OTHERS = ((KEY, Message.key), (HEADERS, _headers))
 # Few and large Arrow batches cost least, but records may have a megabyte.
 _BYTES = 8 << 20
 # Messages become Arrow while they are in the processor's cache: reading takes 1.9 µs a record, and 3.3 with

@@ -7,17 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import sqlalchemy as sa
 
 from endmark.errors import ConfigError
 from endmark.relation import connection, queries
 from endmark.relation.backend import backend_of
-from endmark.relation.charsets import storable_texts
 from endmark.relation.contract import PageDirectory
 from endmark.relation.definition import columns_of, definition_of
 from endmark.relation.fitness import compared_by, folded, require_fit, why_unpaged
 from endmark.relation.outage import Patience
+from endmark.relation.possible_keys import possible, slices
 from endmark.relation.text_rows import TextRows
 from endmark.relation.values import NotOfTypeError, from_driver, from_text, to_driver
 from endmark.relation.walks import walked_tables
@@ -101,11 +100,10 @@ class SqlRelation:
 
     def read_keys(self, keys: pa.RecordBatch) -> pa.RecordBatch:
         """Return all rows of distinct keys."""
-        keys = self._possible(keys)
+        keys = possible(keys, self._backend, self._definition.columns, self._folded)
         fewer = len(self.key) > 1 or self._definition.is_view
         at_once = FEWER_KEYS_AT_ONCE if fewer else KEYS_AT_ONCE
-        starts = range(0, keys.num_rows, at_once)
-        return self._together(self._rows_of(keys.slice(at, at_once)) for at in starts)
+        return self._together(map(self._rows_of, slices(keys, at_once)))
 
     def check(self, *, unique: bool = True, versions: str | None = None) -> None:
         """Check that the table can be read as declared.
@@ -318,19 +316,6 @@ class SqlRelation:
         arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
         taken = iter(self._driver_keys(pa.record_batch(arrays, schema=fields)))
         return [(low and next(taken), high and next(taken)) for low, high in ranges]
-
-    def _possible(self, keys: pa.RecordBatch) -> pa.RecordBatch:
-        """Leave out keys that the database cannot hold, and for which it refuses a statement.
-
-        They are texts with a NUL in PostgreSQL, and characters that a column's character set does not have in
-        MySQL and MariaDB.
-        """
-        for name in keys.schema.names if self._backend == "postgresql" else ():
-            if pa.types.is_string(keys.column(name).type):
-                keys = keys.filter(pc.invert(pc.match_substring(keys.column(name), "\0")))
-        for name, collation in self._folded.items():
-            keys = keys.filter(storable_texts(keys.column(name), collation))
-        return keys
 
     def _driver_keys(self, keys: pa.RecordBatch) -> list[KeyValues]:
         kinds = self._relation.columns

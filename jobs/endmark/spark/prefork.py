@@ -112,15 +112,17 @@ def _answer(connection: socket.socket, listener: socket.socket) -> None:
     """
     with suppress(OSError):  # the JVM may have ended whoever asks
         content, streams, _, _ = socket.recv_fds(connection, _LONGEST, _STREAMS)
-        while not content.endswith(b"\n"):
-            content += connection.recv(_LONGEST)
-        pid = os.fork()
+        while not content.endswith(b"\n") and (more := connection.recv(_LONGEST)):
+            content += more
+        is_whole = content.endswith(b"\n")  # whoever asks may end before it has said everything
+        pid = os.fork() if is_whole else None
         if pid == 0:
             listener.close()
             sys.exit(_run(json.loads(content), streams))
         for stream in streams:
             os.close(stream)
-        connection.sendall(f"{pid}\n".encode())
+        if is_whole:
+            connection.sendall(f"{pid}\n".encode())
 
 
 def _run(request: dict[str, Any], streams: list[int]) -> int:

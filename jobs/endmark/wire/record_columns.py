@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 # The columns of a batch of records that are read beside those of every batch, as in `endmark.kafka.ranges`.
 KEY, HEADERS = "key", "headers"
+_UNREADABLE = "the record's headers cannot be read; let the producer name all of them in UTF-8"
 _NO_TIME = -1000  # the microseconds of Kafka's -1 ms, which stands for no timestamp
 _SHOWN = 80  # letters of a wrong text in an error
 
@@ -102,6 +103,8 @@ class RecordReader:
             yield self._text(name, records.column(KEY), "bad_key", "key")
         if self._key is not None:
             yield self._members(self._key, records.column(KEY))
+        if self._taken.headers and records.column(HEADERS).null_count:
+            yield _Part({}, mask(records.column(HEADERS).is_valid()), "bad_header", lambda _: _UNREADABLE)
         for name, header in self._taken.headers.items():
             texts = pc.map_lookup(records.column(HEADERS), pa.scalar(header), "last")
             yield self._text(name, texts, "bad_header", f"header {header!r}")

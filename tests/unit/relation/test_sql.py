@@ -116,6 +116,41 @@ def test_hostile_keys(with_text_keys: Database) -> None:
     assert all(key in dict(read[number]) for key, number in zip(there, numbers, strict=True))
 
 
+@pytest.mark.parametrize(("kind", "beyond"), [("SMALLINT", 1 << 15), ("INTEGER", 1 << 31)])
+def test_numbers_beyond_the_column(database: Database, kind: str, beyond: int) -> None:
+    """A stream may have any number as a key; PostgreSQL refuses to compare it with a narrower column."""
+    database.create("narrow", f"k {kind} PRIMARY KEY", [(-beyond,), (1,), (beyond - 1,)])
+    reader = database.reader("narrow", "k", k="long")
+    keys = [-(1 << 63), -beyond - 1, -beyond, 1, beyond - 1, beyond, (1 << 63) - 1]
+
+    found = rows_of(reader.read_keys(batch_of(reader, [(key,) for key in keys])))
+
+    assert sorted(found) == [(-beyond,), (1,), (beyond - 1,)]
+
+
+def test_texts_longer_than_the_column(with_text_keys: Database) -> None:
+    """MySQL and MariaDB end the connection if a statement has 16 MB."""
+    with_text_keys.create("short", f"k {with_text_keys.exact} PRIMARY KEY", [("a",), ("ä" * 60,)])
+    reader = with_text_keys.reader("short", "k", k="string")
+    keys = ["a", "ä" * 60, *(chr(ord("b") + number) * 1_000_000 for number in range(20))]
+
+    found = rows_of(reader.read_keys(batch_of(reader, [(key,) for key in keys])))
+
+    assert sorted(found) == [("a",), ("ä" * 60,)]
+
+
+def test_many_long_texts(with_text_keys: Database) -> None:
+    """Lists of 4,096 of them would have more bytes than a statement may."""
+    exact = (with_text_keys.exact or "").replace("VARCHAR(60)", "VARCHAR(700)")
+    keys = [f"{number:04}{chr(0x10000 + number) * 696}" for number in range(9_000)]
+    with_text_keys.create("long_texts", f"k {exact} PRIMARY KEY", [(key,) for key in keys[::3000]])
+    reader = with_text_keys.reader("long_texts", "k", k="string")
+
+    found = rows_of(reader.read_keys(batch_of(reader, [(key,) for key in keys])))
+
+    assert sorted(found) == [(key,) for key in keys[::3000]]
+
+
 @pytest.mark.parametrize("where", WITH_TEXT_KEYS)
 def test_texts_whose_backslashes_do_not_escape(request: pytest.FixtureRequest, where: str) -> None:
     """A session that knows no backslash is asked in its own spelling."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -172,3 +173,15 @@ def test_nothing_is_left_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not set(descendants(os.getpid())) - before
     assert prefork.SOCKET not in os.environ
     assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_whoever_ends_before_it_has_said_everything_is_forgotten(server: Path) -> None:
+    """The next one is served. Without that, the server read from a closed connection for ever."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(os.environ[prefork.SOCKET])
+        socket.send_fds(connection, [b"{"], [0, 1, 2])
+
+    process = started("program", directory=server)
+
+    assert line(process, '"served"')["said"] == "served"
+    process.communicate("")

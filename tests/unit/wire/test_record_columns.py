@@ -39,7 +39,7 @@ def taken(columns: dict[str, str], taken_from: dict[str, str]) -> RecordColumns:
 
 def added(
     columns: RecordColumns,
-    *records: tuple[bytes | None, Sequence[Header], int],
+    *records: tuple[bytes | None, Sequence[Header] | None, int],
 ) -> tuple[list[dict[str, Any]], list[tuple[int, str, str]]]:
     """The rows of records with a key, headers and a timestamp in ms, and the rejections among them.
 
@@ -152,6 +152,16 @@ def test_a_text_that_is_no_value_of_its_column_is_rejected(kind: str, text: byte
     assert (rows, reason) == ([], "bad_header")
     assert error.startswith(f"column 'c' must be {kind} like ")
     assert error.endswith(f"the record's header 'h' is {text.decode()!r}")
+
+
+def test_headers_that_cannot_be_read_are_rejected_even_if_they_may_be_missing() -> None:
+    """The one that is asked for may be among them."""
+    columns = taken({"c": "string?"}, {"c": "header.h"})
+
+    rows, [(_, reason, error)] = added(columns, (None, [("h", b"1")], 0), (None, None, 0))
+
+    assert (rows, reason) == ([{"c": "1"}], "bad_header")
+    assert "let the producer name all of them in UTF-8" in error
 
 
 @pytest.mark.parametrize(
