@@ -12,9 +12,12 @@ Upkeep does three things, in this order, for every table of a pipeline:
 3. It removes entries of the table's log that a checkpoint older than `keep` has replaced. That checkpoint
    also has the numbers of committed batches, which keep a repeated batch from being written twice.
 
-delta-rs does this in seconds, one task at a time. Spark would take a minute of the job's cores. But delta-rs
-does not notice that somebody else rewrites the same files at the same time, and all their rows would be there
-twice. So a warehouse has one maintenance at a time, and each merge checks what others have committed.
+Files are merged by the code that the job writes them with. delta-rs' own merge wrote partition values and
+bounds that mean other rows to Spark: timestamps without their zone, a null like a text, bounds without NaN.
+delta-rs sorts the rows of `cluster_by`, since all rows of a partition are sorted at once, which may be more
+than fit into memory. It does not notice that somebody else rewrites the same files at the same time, and all
+their rows would be there twice. So a warehouse has one maintenance at a time, and the commits of others are
+checked behind it.
 """
 
 from __future__ import annotations
@@ -24,24 +27,25 @@ import re
 import time
 from collections import Counter
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from deltalake.exceptions import DeltaError
 
 from endmark.embedded.claim import claimed
 from endmark.engine.delta_files import FileTable, write_files
 from endmark.engine.delta_log import data_files, replace_files
 from endmark.engine.upsert import read_rows
-from endmark.errors import ConfigError, EndmarkError
+from endmark.errors import ConfigError, EndmarkError, MissingPartError
 from endmark.pipeline.tables import FINAL, RESERVED, Table
 from endmark.storage import delta_table, entries, reaching, read_text, remove
 from endmark.store_claim import store_claimed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
-    from datetime import timedelta
 
     from deltalake import DeltaTable
 
@@ -51,6 +55,13 @@ if TYPE_CHECKING:
 
 # A scan reads files of this size well, and rewriting a table's last file until it is full costs little.
 FULL_FILE_BYTES = 128 << 20
+# How long Delta's log keeps the names of removed files, and its own entries, by default.
+_RETENTIONS = {
+    "delta.deletedFileRetentionDuration": "interval 7 days",
+    "delta.logRetentionDuration": "interval 30 days",
+}
+_INTERVAL = re.compile(r"interval (\d+) (week|day|hour|minute|second)s?")
+_STAGED = re.compile(r"\.parquet#\d+$")
 _VERSION = re.compile(r"\.?(\d{20})\.")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 
@@ -65,17 +76,19 @@ class Maintained:
         put_together: the number of files that were merged into fewer; 0 in a dry run.
         removed_files: the number of files that no version of the kept time has.
         removed_log_entries: the number of log entries that a checkpoint has replaced.
+        error: why the upkeep of this table has ended early; `None` if it has not.
     """
 
     table: str
-    small_files: int
-    put_together: int
-    removed_files: int
-    removed_log_entries: int
+    small_files: int = 0
+    put_together: int = 0
+    removed_files: int = 0
+    removed_log_entries: int = 0
+    error: str | None = None
 
 
 def maintain(pipeline: Pipeline, warehouse: Location, keep: timedelta, *, dry_run: bool) -> list[Maintained]:
-    """Maintain the tables of a pipeline that exist.
+    """Maintain the tables of a pipeline that exist. If one cannot be maintained, the others are nevertheless.
 
     Args:
         pipeline: the pipeline.
@@ -84,9 +97,8 @@ def maintain(pipeline: Pipeline, warehouse: Location, keep: timedelta, *, dry_ru
         dry_run: whether to change nothing and only count.
 
     Raises:
-        ConfigError: the warehouse has no table of the pipeline.
+        ConfigError: the warehouse has no table of the pipeline, or a table's log forgets versions earlier.
         MissingPartError: another maintenance works on this warehouse, or its object store is away.
-        EndmarkError: somebody else has rewritten a table meanwhile.
     """
     named = {name: (warehouse / name).resolve() for name in [*pipeline.tables, *RESERVED]}
     tables = {name: table for name, path in named.items() if (table := delta_table(path)) is not None}
@@ -94,11 +106,33 @@ def maintain(pipeline: Pipeline, warehouse: Location, keep: timedelta, *, dry_ru
         raise ConfigError(
             f"warehouse {warehouse} has no table of {pipeline.name}; name the one that its job writes"
         )
+    for name, table in tables.items():
+        _require_kept(name, table, keep)
+
+    def maintained(name: str) -> Maintained:
+        try:
+            declared = pipeline.tables.get(name, Table())
+            return _maintained(name, declared, tables[name], named[name], keep, dry_run)
+        except MissingPartError:
+            raise
+        except (EndmarkError, DeltaError, pa.ArrowException, OSError) as error:
+            return Maintained(name, error=" ".join(str(error).split()))
+
     with _claimed(warehouse), reaching(warehouse):
-        return [
-            _maintained(name, pipeline.tables.get(name, Table()), table, named[name], keep, dry_run)
-            for name, table in tables.items()
-        ]
+        return [maintained(name) for name in tables]
+
+
+def _require_kept(name: str, table: DeltaTable, keep: timedelta) -> None:
+    """Refuse to keep versions longer than the log of a table knows their files."""
+    configured = table.metadata().configuration
+    for setting, usual in _RETENTIONS.items():
+        text = configured.get(setting, usual)
+        found = _INTERVAL.fullmatch(text.strip().lower())
+        if found is not None and timedelta(**{f"{found[2]}s": int(found[1])}) < keep:
+            raise ConfigError(
+                f"table {name}: versions of the last {keep.days} days cannot be kept, since {setting} of the "
+                f"table is {text!r}; keep fewer days, or set it to 'interval {keep.days} days'"
+            )
 
 
 def _claimed(warehouse: Location) -> AbstractContextManager[object]:
@@ -125,15 +159,27 @@ def _merged(declared: Table, table: DeltaTable, path: Location) -> int:
         return 0
     if declared.mode != "append" and FINAL in table.metadata().partition_columns:
         return merge_final(table, path)
-    return put_together(table, path, declared.cluster_by)
+    return cluster(table, path, declared.cluster_by) if declared.cluster_by else merge(table, path)
 
 
 def merge_final(table: DeltaTable, path: Location) -> int:
-    """Merge small files of final groups of an upserted table; return how many files were merged.
+    """Merge small files of final groups of an upserted table, which the job never replaces.
 
-    The job never replaces these files. But delta-rs counts all files of the table as read by a merge, and
-    gives it up if the job replaces a file of open groups meanwhile. So the files are written here, and only
-    their commit is tried again.
+    Args, Returns, Raises:
+        those of `merge`.
+    """
+    return merge(table, path, lambda file: file.is_final)
+
+
+def merge(table: DeltaTable, path: Location, may_merge: Callable[[DataFile], bool] = lambda _: True) -> int:
+    """Merge small files of a table; return how many files were merged.
+
+    Only the commit is tried again if somebody else has committed meanwhile.
+
+    Args:
+        table: the table.
+        path: its directory.
+        may_merge: whether a file may be merged. The job must not replace it.
 
     Raises:
         EndmarkError: somebody else has removed the same files meanwhile; nothing has changed then.
@@ -141,7 +187,7 @@ def merge_final(table: DeltaTable, path: Location) -> int:
     schema = pa.schema(table.schema().to_arrow())
     written = FileTable(path, schema, partition_by=tuple(table.metadata().partition_columns))
     merged = 0
-    for files in _bins(file for file in data_files(table) if file.is_final):
+    for files in _bins(filter(may_merge, data_files(table))):
         rows = pa.concat_tables([read_rows(written, file, schema.names) for file in files])
         entries = write_files(written, rows)
 
@@ -151,8 +197,8 @@ def merge_final(table: DeltaTable, path: Location) -> int:
             table.update_incremental()
             if not {file.path for file in files} <= {file.path for file in data_files(table)}:
                 raise EndmarkError(
-                    f"table {path} was rewritten by somebody else while its small files were put together; "
-                    "nothing has changed, so let only one program rewrite it"
+                    f"table {path} was rewritten by somebody else while its small files were merged; nothing "
+                    "has changed, so let only one program rewrite it"
                 )
             return entries, files
 
@@ -164,41 +210,44 @@ def merge_final(table: DeltaTable, path: Location) -> int:
 def _bins(files: Iterable[DataFile]) -> Iterator[list[DataFile]]:
     """Yield small files of one partition that make about a full one together, several at a time."""
     bins: dict[str, list[DataFile]] = {}
+    sizes: Counter[str] = Counter()
     for file in files:
         if file.size < FULL_FILE_BYTES:
-            mine = bins.setdefault(json.dumps(file.partition, sort_keys=True), [])
-            mine.append(file)
-            if sum(each.size for each in mine) >= FULL_FILE_BYTES:
-                yield mine.copy()
-                mine.clear()
+            partition = json.dumps(file.partition, sort_keys=True)
+            bins.setdefault(partition, []).append(file)
+            sizes[partition] += file.size
+            if sizes[partition] >= FULL_FILE_BYTES:
+                yield bins.pop(partition)
+                del sizes[partition]
     yield from (mine for mine in bins.values() if len(mine) > 1)
 
 
-def put_together(table: DeltaTable, path: Location, cluster_by: Sequence[str] = ()) -> int:
-    """Merge small files of a table that is only appended to; return how many files were merged.
+def cluster(table: DeltaTable, path: Location, by: Sequence[str]) -> int:
+    """Sort all rows of a table that is only appended to, if it has small files to merge.
 
     Args:
         table: the table.
         path: its directory.
-        cluster_by: columns along whose z-order all rows are sorted when there are files to merge; none leaves
-            full files as they are.
+        by: the columns along whose z-order its rows are sorted.
+
+    Returns:
+        The number of files that were merged.
 
     Raises:
         EndmarkError: somebody else has rewritten the same files since the table was loaded.
     """
+    if not _is_fragmented(table):
+        return 0
     read = table.version()
-    if cluster_by and _is_fragmented(table):
-        done = table.optimize.z_order(cluster_by, target_size=FULL_FILE_BYTES, max_concurrent_tasks=1)
-    else:
-        done = table.optimize.compact(target_size=FULL_FILE_BYTES, max_concurrent_tasks=1)
+    done = table.optimize.z_order(by, target_size=FULL_FILE_BYTES, max_concurrent_tasks=1)
     merged = int(done["numFilesRemoved"])
     commits = range(read + 1, table.version() + 1) if merged else ()
     removed = Counter(file for version in commits for file in _removed(path, version))
     if any(times > 1 for times in removed.values()):
         raise EndmarkError(
-            f"table {path} was rewritten by somebody else while its small files were put together, so rows "
-            f"may be there twice: stop the job; if version {table.version()} is its last, restore the one "
-            "before, else start with a new checkpoint and an empty warehouse"
+            f"table {path} was rewritten by somebody else while its rows were sorted, so rows may be there "
+            f"twice: stop the job; if version {table.version()} is its last, restore the one before, else "
+            "start with a new checkpoint and an empty warehouse"
         )
     return merged
 
@@ -229,7 +278,15 @@ def _remove_unused(table: DeltaTable, path: Location, keep: timedelta, dry_run: 
         vacuum(dry_run=False)
         if isinstance(path, Path):  # remove also the checksums that Hadoop has put beside the files
             remove(path, [f".{name}.crc" for name in unused])
-    return len(unused)
+    torn = _torn(path, time.time() - keep.total_seconds()) if isinstance(path, Path) else []
+    if not dry_run:
+        remove(path, torn)
+    return len(unused) + len(torn)
+
+
+def _torn(path: Path, before: float) -> list[str]:
+    """Return the files that delta-rs was writing when it was killed. Its vacuum leaves them out."""
+    return [name for name, at in entries(path, below=True).items() if at < before and _STAGED.search(name)]
 
 
 def _remove_replaced(log: Location, keep: timedelta, dry_run: bool) -> int:

@@ -33,7 +33,7 @@ from endmark.engine.bucket import process_caches
 from endmark.engine.stored_task import SNAPSHOT, is_idle
 from endmark.errors import EndmarkError
 from endmark.kafka.offsets import Offsets, limited, ranges, shared_out
-from endmark.maintenance import merge_final, put_together
+from endmark.maintenance import merge, merge_final
 from endmark.pipeline.tables import FINAL
 from endmark.spark import query_log
 from endmark.spark.sink import JobRun, Sink
@@ -478,7 +478,7 @@ def _maintain(target: Target) -> None:
     if FINAL in table.metadata().partition_columns:
         merge_final(table, target.path)
     elif not target.key:
-        put_together(table, target.path)
+        merge(table, target.path)
 
 
 def _rows(path: Location) -> list[dict[str, Any]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
-from datetime import timedelta
+from collections import Counter
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +17,7 @@ from endmark.embedded.claim import claimed
 from endmark.engine.delta_files import FileTable, write_files
 from endmark.engine.delta_log import commit_files
 from endmark.errors import ConfigError, EndmarkError, MissingPartError
-from endmark.maintenance import expired_entries, maintain, merge_final, put_together
+from endmark.maintenance import cluster, expired_entries, maintain, merge, merge_final
 from endmark.pipeline.file import load
 from endmark.pipeline.tables import Table
 from endmark.pipelines import AUCTION
@@ -97,23 +99,97 @@ def test_only_files_that_no_version_of_late_has_are_removed(tmp_path: Path) -> N
     }
 
 
-def test_rows_stay_as_they_are_beside_appends_and_are_not_silently_doubled(tmp_path: Path) -> None:
-    """An append in between is no conflict; another's rewriting of the same files is, which delta-rs does not
-    see: once it does, this test fails, and the look at others' commits can go."""
+def appended(path: Path, count: int) -> None:
+    for value in range(count):
+        write_deltalake(str(path), pa.table({"a": [value]}), mode="append")
 
-    def append(value: int) -> None:
-        write_deltalake(str(tmp_path), pa.table({"a": [value]}), mode="append")
 
-    for value in range(5):
-        append(value)
+def test_rows_stay_as_they_are_beside_appends_and_are_not_doubled(tmp_path: Path) -> None:
+    """An append in between is no conflict. If somebody else has rewritten the same files, nothing changes."""
+    appended(tmp_path, 5)
     table, other = DeltaTable(str(tmp_path)), DeltaTable(str(tmp_path))
-    append(5)
-    assert put_together(table, tmp_path) == 5
-    assert sorted(DeltaTable(str(tmp_path)).to_pyarrow_table()["a"].to_pylist()) == [*range(6)]
+    appended(tmp_path, 1)
+    assert merge(table, tmp_path) == 5
+    rows = sorted(DeltaTable(str(tmp_path)).to_pyarrow_table()["a"].to_pylist())
+    assert rows == [0, 0, 1, 2, 3, 4]
 
     with pytest.raises(EndmarkError, match="rewritten by somebody else"):
-        put_together(other, tmp_path)
-    assert DeltaTable(str(tmp_path)).to_pyarrow_table().num_rows == 11
+        merge(other, tmp_path)
+    assert sorted(DeltaTable(str(tmp_path)).to_pyarrow_table()["a"].to_pylist()) == rows
+
+
+def test_rows_that_are_sorted_are_not_silently_doubled(tmp_path: Path) -> None:
+    """delta-rs does not see that somebody else has rewritten the same files. Once it does, this test fails,
+    and the look at others' commits can go."""
+    appended(tmp_path, 3)
+    table, other = DeltaTable(str(tmp_path)), DeltaTable(str(tmp_path))
+    assert cluster(table, tmp_path, ["a"]) == 3
+
+    with pytest.raises(EndmarkError, match="rewritten by somebody else"):
+        cluster(other, tmp_path, ["a"])
+    assert DeltaTable(str(tmp_path)).to_pyarrow_table().num_rows == 6
+
+
+def test_merged_files_say_of_their_rows_what_the_jobs_files_say(tmp_path: Path) -> None:
+    """A timestamp of a partition keeps its zone, a null differs from a text that Hive writes for it, and a
+    long value is no name of a directory. Statistics leave no NaN out."""
+    path = tmp_path / "results"
+    schema = pa.schema([("p", pa.timestamp("us", "UTC")), ("q", pa.string()), ("f", pa.float64())])
+    table = DeltaTable.create(str(path), schema, partition_by=["p", "q"])
+    written = FileTable(path, schema, partition_by=("p", "q"))
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    for value in (1.0, float("nan")):
+        rows = [{"p": at, "q": q, "f": value} for q in (None, "__HIVE_DEFAULT_PARTITION__", "京" * 100)]
+        commit_files(table, write_files(written, pa.Table.from_pylist(rows, schema)), transactions=[])
+
+    assert merge(DeltaTable(path), path) == 6
+
+    found = DeltaTable(path)
+    assert Counter(found.to_pyarrow_table()["q"].to_pylist()) == dict.fromkeys((row["q"] for row in rows), 2)
+    log = (path / "_delta_log" / f"{found.version():020}.json").read_text()
+    added = [action["add"] for action in map(json.loads, log.splitlines()) if "add" in action]
+    assert {each["partitionValues"]["p"] for each in added} == {"2026-01-01T00:00:00.000000Z"}
+    assert {each["stats"] for each in added} == {'{"numRecords":2}'}
+
+
+def test_a_table_that_cannot_be_maintained_keeps_no_other_from_it(tmp_path: Path) -> None:
+    for name in ("results", "dead_letters"):
+        appended(tmp_path / name, 2)
+    for file in (tmp_path / "results").glob("*.parquet"):
+        file.write_bytes(b"no Parquet")
+
+    first, second = sorted(maintain(SPEC, tmp_path, WEEK, dry_run=False), key=lambda done: done.table)
+
+    assert (first.table, first.put_together, first.error) == ("dead_letters", 2, None)
+    assert second.table == "results"
+    assert second.error is not None
+
+
+def test_versions_are_not_kept_longer_than_the_log_knows_them(tmp_path: Path) -> None:
+    """Delta's log forgets a removed file after a week. Then nothing tells that an older version needs it."""
+    appended(tmp_path / "results", 1)
+    month = timedelta(days=30)
+
+    with pytest.raises(ConfigError, match="deletedFileRetentionDuration of the table is 'interval 7"):
+        maintain(SPEC, tmp_path, month, dry_run=False)
+
+    table = DeltaTable(tmp_path / "results")
+    table.alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 30 days"})
+    [done] = maintain(SPEC, tmp_path, month, dry_run=False)
+    assert done.error is None
+
+
+def test_files_that_delta_rs_was_writing_are_removed(tmp_path: Path) -> None:
+    """Its own vacuum skips them."""
+    appended(tmp_path / "results", 1)
+    torn, young = (tmp_path / "results" / f"part-{at}.zstd.parquet#1" for at in range(2))
+    for file in (torn, young):
+        file.touch()
+    os.utime(torn, (0, 0))
+
+    [done] = maintain(SPEC, tmp_path, WEEK, dry_run=False)
+
+    assert (done.removed_files, torn.exists(), young.exists()) == (1, False, True)
 
 
 def test_upserts_and_upkeep_do_not_meet(tmp_path: Path) -> None:
@@ -162,8 +238,8 @@ def test_rows_are_clustered(tmp_path: Path) -> None:
     for half in (rows[:2000], rows[2000:]):
         write_deltalake(str(tmp_path), half, mode="append")
 
-    assert put_together(DeltaTable(str(tmp_path)), tmp_path, cluster_by=["a"]) == 2
-    assert put_together(DeltaTable(str(tmp_path)), tmp_path, cluster_by=["a"]) == 0
+    assert cluster(DeltaTable(str(tmp_path)), tmp_path, ["a"]) == 2
+    assert cluster(DeltaTable(str(tmp_path)), tmp_path, ["a"]) == 0
 
     found = DeltaTable(str(tmp_path)).to_pyarrow_table()
     assert found["a"].to_pylist() == [*range(4000)]
@@ -183,7 +259,7 @@ def test_files_of_fewer_columns_are_merged(tmp_path: Path) -> None:
     new = {"a": 2, "b": "new", "note": "x"}
     commit_files(table, write_files(FileTable(path, now), pa.Table.from_pylist([new], now)), transactions=[])
 
-    assert put_together(DeltaTable(path), path) == 3
+    assert merge(DeltaTable(path), path) == 3
 
     found = sorted(DeltaTable(path).to_pyarrow_table().to_pylist(), key=lambda row: row["a"])
     assert found == [*({**row, "note": None} for row in rows), new]

@@ -32,13 +32,19 @@ def maintain(
 
     keep_private()
     spec = load(pipeline)
-    tables = warehouse_of(spec.name, warehouse)
+    tables, failed = warehouse_of(spec.name, warehouse), False
     for done in do(spec, tables, timedelta(days=keep_days), dry_run=dry_run):
+        failed |= done.error is not None
         if as_json:
             typer.echo(json.dumps(asdict(done) | {"dry_run": dry_run}))
+            continue
+        if done.error is not None:
+            typer.echo(f"{done.table}: not maintained: {done.error}", err=True)
             continue
         typer.echo(
             f"{done.table}: {done.put_together} of {done.small_files} small files put together, "
             f"{done.removed_files} unused files and {done.removed_log_entries} log entries "
             f"{'to remove' if dry_run else 'removed'}"
         )
+    if failed:
+        raise typer.Exit(1)

@@ -44,7 +44,7 @@ RECORDS = pa.schema(
 KEY, HEADERS = pa.field("key", pa.binary()), pa.field("headers", pa.map_(pa.string(), pa.binary()))
 
 
-# Kafka takes any bytes as a header's name. The library decodes UTF-8, and returns a result beside its exception.
+# Kafka takes any bytes as a header's name. The library decodes UTF-8, and returns beside its exception.
 # Calls from C notice that. A call that Python has specialised would raise the exception anywhere later.
 _decoded_headers = methodcaller("headers")
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from endmark.domain import Domain
 from endmark.pipeline.change_rules import Change, ChangeRule, Pinned
 from endmark.pipeline.fields import AnyNames, Model, Name, require_column, require_key_column
 
@@ -134,11 +135,22 @@ def require_layout(table: Table, columns: Mapping[str, ColumnType], field: str) 
         raise ValueError(
             f"{field}.partition_by: these are all columns of the table; leave one out for its files"
         )
-    if table.cluster_by and table.mode == "upsert":
+    if table.cluster_by:
+        _require_clustering(table, columns, field)
+
+
+def _require_clustering(table: Table, columns: Mapping[str, ColumnType], field: str) -> None:
+    if table.mode == "upsert":
         other = "append" if table.key else "changes"
         raise ValueError(
             f"{field}.cluster_by: leave it out, or choose mode: {other}, whose files can be sorted"
         )
+    for name in table.partition_by:
+        if columns[name].domain is Domain.TIMESTAMP:
+            raise ValueError(
+                f"{field}.cluster_by: delta-rs, which sorts the rows, writes column {name!r} of partition_by "
+                "without its zone, and Spark would read another time; leave one of the two out"
+            )
     for name in table.cluster_by:
         require_column(columns, name, f"{field}.cluster_by")
         if columns[name].many or name in table.partition_columns:

@@ -163,6 +163,11 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         ),
         (
             "tables.results",
+            {"from": "matched", "partition_by": "bids_bid_at", "cluster_by": ["bids_price"]},
+            "tables.results.cluster_by: delta-rs, which sorts the rows, writes column 'bids_bid_at' of",
+        ),
+        (
+            "tables.results",
             {"from": "matched", "partition_by": "items_category", "cluster_by": ["items_category"]},
             "tables.results.cluster_by: column 'items_category' has one value in each file anyhow; leave it",
         ),
