@@ -136,6 +136,6 @@ def changes(draw: st.DrawFn) -> list[Record]:
             found.append(Record(TOPIC, key % PARTITIONS, value, stamp(place)))
             continue
         seconds = place + draw(st.integers(-2, 2))
-        name = draw(st.sampled_from(["Ann", "", None, f"at {place}"]))
+        name = draw(st.sampled_from(["Ann", "", None, f"at {place}", "__debezium_unavailable_value"]))
         found.append(change(op, key, seconds, draw(st.integers(1, 4)), name))
     return found

@@ -7,11 +7,15 @@ image. The rest may be any JSON. Under `extra: ignore`, so may columns that are 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
+from endmark.domain import Domain
 from endmark.pipeline import Stream
 from endmark.verify.members import Pairs, columns_of, read
 from endmark.verify.patterns import MARK
+
+_LEFT_OUT = "__debezium_unavailable_value"
 
 
 def flat(value: bytes, declared: Stream) -> bytes | None:
@@ -30,6 +34,12 @@ def flat(value: bytes, declared: Stream) -> bytes | None:
 def is_skipped(value: bytes, declared: Stream) -> bool:
     """Return whether a record is a deletion without effect, since deletions name no column."""
     return not declared.punctuated_on and (document := _document(value)) is not None and _op(document) == "d"
+
+
+def unfit(row: Mapping[str, Any], declared: Stream) -> str | None:
+    """Return the reason of a row in which the connector has put a mark in the place of a text."""
+    texts = (row.get(name) for name, kind in declared.columns.items() if kind.domain is Domain.STRING)
+    return "unavailable" if _LEFT_OUT in texts else None
 
 
 def _document(value: bytes) -> Any:

@@ -34,6 +34,7 @@ class Format:
             records are JSON already.
         heartbeats: whether a punctuation on the event time may be a heartbeat.
         skips: returns whether a record with a value has no effect. `None` means that each one has an effect.
+        unfit: returns the reason why a row is unfit that is sound else; `None` for a fit one.
         schemas: whether these functions take the schemas of the writers in front of the other arguments.
     """
 
@@ -41,6 +42,7 @@ class Format:
     flat: Callable[..., bytes | None] | None = None
     heartbeats: bool = True
     skips: Callable[..., bool] | None = None
+    unfit: Callable[[dict[str, Any], Stream], str | None] = lambda _, __: None
     schemas: bool = False
 
     def given(self, schemas: framed.Schemas | None) -> Format:
@@ -68,9 +70,15 @@ def _framed(read: framed.ReadRecord, *, skips: bool = False) -> Format:
 FORMATS = {
     "json": Format(reasons.of_json),
     "xml": Format(reasons.of_xml, xml.flat),
-    "debezium": Format(reasons.of_debezium, debezium.flat, heartbeats=False, skips=debezium.is_skipped),
+    "debezium": Format(
+        reasons.of_debezium,
+        debezium.flat,
+        heartbeats=False,
+        skips=debezium.is_skipped,
+        unfit=debezium.unfit,
+    ),
     "avro": _framed(avro.read_record),
-    "debezium_avro": _framed(debezium_avro.read_record, skips=True),
+    "debezium_avro": replace(_framed(debezium_avro.read_record, skips=True), unfit=debezium.unfit),
     "protobuf": _framed(protobuf.read_record),
 }
 
@@ -123,7 +131,7 @@ def flatten(session: Session, stream: str, form: Format, declared: Stream, added
     any other record. Under `extra: ignore`, rows lack the members that do not count. `skipped_<stream>` has
     the places of records without effect, which `flat_<stream>` leaves out. `unfit_<stream>` has the places of
     rows whose key, header or timestamp does not fit, with the reason. They have any value there in
-    `flat_<stream>`.
+    `flat_<stream>`. It also has the rows that the format calls unfit.
 
     Args:
         session: the session.
@@ -149,7 +157,8 @@ def flatten(session: Session, stream: str, form: Format, declared: Stream, added
         then = added.declared_at(declared, stream, record["partition"], record["offset"])
         found = _flat(record["value"], form, then)
         if isinstance(found, dict):
-            others, reason = beside_value(record, then)
+            others, beside = beside_value(record, then)
+            reason = form.unfit(found, then) or beside
             found = json.dumps(found | others, ensure_ascii=False).encode()
             bad += [{**record, "reason": reason}] if reason is not None else []
         record["value"] = found

@@ -42,7 +42,7 @@ class Rejection:
         at: the position of the record in the input.
         reason: one of empty, not_utf8, malformed, not_an_object, duplicate_field, unknown_field,
             missing_field, wrong_type, bad_value, bad_punctuation, bad_control, bad_envelope, update,
-            too_large, bad_key, bad_header, bad_timestamp, future, expression.
+            unavailable, too_large, bad_key, bad_header, bad_timestamp, future, expression.
         error: the error in words.
         value: the bytes of the record; `None` for a record without a value.
     """

@@ -356,3 +356,16 @@ def test_a_logical_type_of_avro_counts_before_the_name_of_connect() -> None:
     parsed = made.parse(pa.array([framed(1, b"\2")], pa.binary()))
 
     assert parsed.rows.to_pylist() == [{"c": instant(1000)}]
+
+
+def test_a_row_without_a_value_that_the_database_did_not_log_is_rejected() -> None:
+    values = [
+        change("u", None, order(number) | {"who": who})
+        for number, who in enumerate(["Ann", "__debezium_unavailable_value", None])
+    ]
+
+    parsed = parse(*values, updates=True)
+
+    assert [row["who"] for row in parsed.rows.to_pylist()] == ["Ann", None]
+    [rejection] = parsed.rejections
+    assert (rejection.at, rejection.reason, rejection.value) == (1, "unavailable", values[1])

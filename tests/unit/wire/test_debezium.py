@@ -201,3 +201,22 @@ def test_what_is_no_envelope_says_why(value: bytes, reason: str, error: str) -> 
     [rejection] = parsed.rejections
     assert (rejection.at, rejection.reason, rejection.value) == (1, reason, value)
     assert error in rejection.error
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_row_without_a_value_that_the_database_did_not_log_is_rejected(wrapped: bool) -> None:
+    """The mark in its place would overwrite the value in a table of the newest rows."""
+    marked = order(2) | {"who": "__debezium_unavailable_value"}
+    values = [
+        envelope("u", None, order(1), wrapped=wrapped),
+        envelope("u", None, marked, wrapped=wrapped),
+        envelope("u", None, order(3) | {"total": "1.234"}, wrapped=wrapped),
+        envelope("r", None, order(4), wrapped=wrapped),
+    ]
+
+    parsed = parse(*values, updates=True)
+
+    assert (ids(parsed), parsed.row_at.tolist()) == ([1, 4], [0, 3])
+    assert [(each.at, each.reason) for each in parsed.rejections] == [(1, "unavailable"), (2, "bad_value")]
+    assert parsed.rejections[0].value == values[1]
+    assert "did not get the value of 'who'; let the table log whole rows" in parsed.rejections[0].error
