@@ -15,6 +15,7 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
 from endmark.engine.delta_partitions import spelled
+from endmark.errors import ConfigError
 from endmark.pipeline.tables import FINAL
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable, Transaction
 
     from endmark.engine.delta_partitions import Values
+
+_CONSTRAINT = "delta.constraints."
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,20 @@ def replace_files(
             return
 
 
+def require_unconstrained(table: DeltaTable) -> None:
+    """Refuse a table whose rows somebody wants to be checked, since a job does not check them.
+
+    Raises:
+        ConfigError: the table has a constraint.
+    """
+    named = [key for key in table.metadata().configuration if key.startswith(_CONSTRAINT)]
+    if named:
+        raise ConfigError(
+            f"table {table.table_uri} has the constraint {named[0].removeprefix(_CONSTRAINT)!r}, which a job "
+            "does not check; drop it by ALTER TABLE ... DROP CONSTRAINT, and filter rows by `where`"
+        )
+
+
 def commit_files(
     table: DeltaTable,
     added: Iterable[Mapping[str, Any]],
@@ -122,7 +139,9 @@ def commit_files(
 
     Raises:
         CommitFailedError: another commit conflicts with this one, or retries are used up.
+        ConfigError: somebody has given the table a constraint.
     """
+    require_unconstrained(table)
     now = time.time_ns() // 1_000_000
     added, removed = list(added), list(removed)
     properties = CommitProperties({"operationMetrics": metrics(added, removed)}, retries, list(transactions))

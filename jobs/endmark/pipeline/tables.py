@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 FINAL = "final"  # the column of running groups that says whether a row is the group's last one
 
+# Properties of a Delta table: the id of the checkpoint that writes it, and its first batch if it is younger.
+OWNER, SINCE = "endmark.checkpoint", "endmark.sinceBatch"
+
 TABLES = ChangeRule(
     change=Change.RESTART,
     remark="a table gets rows from then on; one that is taken out gets none any more, and does not come back",

@@ -21,9 +21,10 @@ from endmark.driver import checkpoint as checkpoints
 from endmark.driver.planned_batches import newest
 from endmark.engine import channels
 from endmark.engine.delta_files import FileTable
+from endmark.engine.delta_log import require_unconstrained
 from endmark.engine.streams import arrow_schema, ddl
 from endmark.errors import ConfigError
-from endmark.pipeline.tables import deleted_role, is_latest_role, step_of
+from endmark.pipeline.tables import OWNER, SINCE, deleted_role, is_latest_role, step_of
 from endmark.storage import delta_table, options, reaching
 
 if TYPE_CHECKING:
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
 # Delta reads at most this many commits behind a checkpoint of the log. A checkpoint costs a second, and the
 # default is one for every tenth commit.
 _CHECKPOINT_INTERVAL = "100"
-
-
-SINCE = ", since batch "  # in the description of a table that is younger than its checkpoint
 
 
 class Table(Protocol):
@@ -144,7 +142,7 @@ def prepare(
 
     If a table is refused, nothing is created. A checkpoint knows its tables by their Delta ids, so they may
     be moved and restored. A crash may come after tables are created and before the checkpoint knows them. No
-    batch has been written then, and the descriptions of the tables name the checkpoint.
+    batch has been written then, and a property of the tables names the checkpoint.
 
     Args:
         tables: tables by a name that never changes; the checkpoint may have other tables, too.
@@ -155,25 +153,27 @@ def prepare(
             column, which is null in the rows that are there.
 
     Raises:
-        ConfigError: a table belongs to another checkpoint, so its rows would be written twice. Or the
+        ConfigError: a table has a constraint, which no job checks. Or a table belongs to another checkpoint,
+            so its rows would be written twice. Or the
             checkpoint has written to another table, so that table's rows would be missing in this one. Or a
             table has other columns, or is partitioned by other columns, than this program writes. Or it was
             taken out of the pipeline file for a while. Or it has a batch that the checkpoint has not planned.
     """
-    owner = f"written by {app_id}"
     known = checkpoints.known_tables(checkpoint)
     planned = newest(checkpoint / "spark" / "offsets")
     found = {name: delta_table(table.path) for name, table in tables.items()}
     for name, table in tables.items():
-        _require_own(table.path, found[name], owner, known.get(name), checkpoint)
+        _require_own(table.path, found[name], app_id, known.get(name), checkpoint)
         _require_whole(table.path, known.get(name), batch)
         _require_planned(table.path, found[name], app_id, planned, checkpoint)
         _require_columns(table, found[name], added)
+        if (delta := found[name]) is not None:
+            require_unconstrained(delta)
     ids = {}
     for name, table in tables.items():
         delta = found[name]
         if delta is None:
-            delta = _created(table, f"{owner}{SINCE}{batch}" if batch else owner)
+            delta = _created(table, {OWNER: app_id} | ({SINCE: str(batch)} if batch else {}))
         elif lacking := _lacking(table, delta):
             delta.alter.add_columns(lacking)
         ids[name] = checkpoints.KnownTable(str(delta.metadata().id), str(table.path))
@@ -181,18 +181,18 @@ def prepare(
         checkpoints.know_tables(checkpoint, known | ids)
 
 
-def _created(table: Table, description: str) -> DeltaTable:
+def _created(table: Table, properties: Mapping[str, str]) -> DeltaTable:
     if isinstance(table.path, Path):
         table.path.mkdir(parents=True, exist_ok=True)
-    configuration = {"delta.checkpointInterval": _CHECKPOINT_INTERVAL}
+    configuration = {"delta.checkpointInterval": _CHECKPOINT_INTERVAL, **properties}
     try:
         with reaching(table.path):
             return DeltaTable.create(
                 str(table.path),
                 table.schema,
                 partition_by=list(table.partition_by),
-                description=description,
                 configuration=configuration,
+                raise_if_key_not_exists=False,  # a table may have properties that Delta does not know
                 storage_options=options(table.path),
             )
     except OSError as error:  # delta-rs writes its errors in colours and over several lines
@@ -205,7 +205,7 @@ def _created(table: Table, description: str) -> DeltaTable:
 
 
 def _require_own(
-    path: Location, delta: DeltaTable | None, owner: str, known: KnownTable | None, checkpoint: Location
+    path: Location, delta: DeltaTable | None, app_id: str, known: KnownTable | None, checkpoint: Location
 ) -> None:
     found = None if delta is None else str(delta.metadata().id)
     if known is not None and found != known.id:
@@ -215,7 +215,7 @@ def _require_own(
             f"was last at {known.path}; name the directory where that one is now, restore it, or start with "
             "a new checkpoint and an empty warehouse"
         )
-    if delta is not None and str(delta.metadata().description).partition(SINCE)[0] != owner:
+    if delta is not None and delta.metadata().configuration.get(OWNER) != app_id:
         raise ConfigError(
             f"table {path} was written from another checkpoint, and a new one would write its rows "
             "again; use that checkpoint, or an empty warehouse"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from deltalake.schema import ArrayType, DataType
 
 from endmark.pipeline import Pipeline
+from endmark.pipeline.tables import SINCE
 from endmark.storage import Location, delta_table, reaching
 from endmark.types import ColumnType
 from endmark.verify.added_columns import AddedColumns
@@ -19,7 +18,6 @@ PROMISE = {"promise": "string", "promise_partition": "integer", "promise_offset"
 VIOLATIONS = _COORDINATES | {"reason": "string", "event_time": "timestamp", "record": "string"} | PROMISE
 PUNCTUATIONS = {"punctuation": "string", "completed_by": "string"}
 
-_SINCE = re.compile(r", since batch (\d+)$")  # at the end of a table's description
 
 _SPELL = """
 UPDATE actual_violations
@@ -68,8 +66,8 @@ def first_batches(pipeline: Pipeline, warehouse: Location) -> dict[str, int]:
     found = {}
     for role, directory in pipeline.directories.items():
         delta = delta_table(warehouse / directory)
-        if delta is not None and (since := _SINCE.search(delta.metadata().description or "")):
-            found[role] = int(since[1])
+        if delta is not None and (since := delta.metadata().configuration.get(SINCE)) is not None:
+            found[role] = int(since)
     return found
 
 

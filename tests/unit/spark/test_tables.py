@@ -96,7 +96,7 @@ def test_another_table_is_refused_by_both_ids(tmp_path: Path, checkpoint: Path) 
 
 
 def test_a_crash_before_the_checkpoint_knows_its_tables(tmp_path: Path, checkpoint: Path) -> None:
-    """Some are there, by their descriptions its own; the others are made, and it knows all."""
+    """Some are there, by their properties its own; the others are made, and it knows all."""
     prepare(tables_in(tmp_path / "there", "a"), "one", checkpoint)
     known = known_tables(checkpoint)
     (checkpoint / "endmark" / "tables.json").unlink()
@@ -107,6 +107,23 @@ def test_a_crash_before_the_checkpoint_knows_its_tables(tmp_path: Path, checkpoi
         prepare(tables_in(tmp_path / "typo", "b"), "one", checkpoint)
 
 
+def test_a_table_may_be_described_and_not_be_constrained(tmp_path: Path, checkpoint: Path) -> None:
+    """A comment of another engine changes nothing. A constraint would promise readers what no job checks."""
+    tables = tables_in(tmp_path / "there", "a")
+    prepare(tables, "one", checkpoint)
+    delta = DeltaTable(tmp_path / "there" / "a")
+    delta.alter.set_table_description("Bids with their items")
+    prepare(tables, "one", checkpoint)
+
+    log = TableLog(tables["a"].files(), (), "one")
+    delta.alter.add_constraint({"small": f"{tables['a'].schema.names[0]} is not null"})
+
+    with pytest.raises(ConfigError, match="has the constraint 'small', which a job does not check; drop it"):
+        log.commit([], 0)
+    with pytest.raises(ConfigError, match="has the constraint 'small'"):
+        prepare(tables, "one", checkpoint)
+
+
 def test_a_table_that_comes_later_says_so(tmp_path: Path, checkpoint: Path) -> None:
     """The note outlives a crash and a move."""
     prepare(tables_in(tmp_path / "there", "a"), "one", checkpoint)
@@ -114,8 +131,9 @@ def test_a_table_that_comes_later_says_so(tmp_path: Path, checkpoint: Path) -> N
     (checkpoint / "endmark" / "tables.json").unlink()
     prepare(tables_in(tmp_path / "there", "a", "b"), "one", checkpoint, 8)
 
-    described = {name: DeltaTable(tmp_path / "there" / name).metadata().description for name in ("a", "b")}
-    assert described == {"a": "written by one", "b": "written by one, since batch 7"}
+    found = {name: DeltaTable(tmp_path / "there" / name).metadata().configuration for name in ("a", "b")}
+    assert {name: each["endmark.checkpoint"] for name, each in found.items()} == {"a": "one", "b": "one"}
+    assert {name: each.get("endmark.sinceBatch") for name, each in found.items()} == {"a": None, "b": "7"}
     with (
         claimed(tmp_path / "second"),
         pytest.raises(ConfigError, match="was written from another checkpoint"),
