@@ -40,11 +40,15 @@ class _Inliner:
 
     def __init__(self, others: dict[str, Any]) -> None:
         self._others = others
+        self._known: set[str] = set()  # the full names of types that have their place
 
     def node(self, node: Any, namespace: str) -> Any:
         """Return a part of the schema, given the namespace that it stands in."""
         if isinstance(node, str):
-            other = self._others.pop(_full(node, namespace), None)
+            # As Java's parser does it, a name without a namespace stands for the type without one if the
+            # namespace around it has none of this name.
+            full = _full(node, namespace)
+            other = self._others.pop(full if full in self._known | self._others.keys() else node, None)
             return node if other is None else self.node(other, "")
         if isinstance(node, list):
             return [self.node(each, namespace) for each in node]
@@ -56,7 +60,9 @@ class _Inliner:
         return {**node, key: self.node(node.get(key), namespace)}
 
     def _declaration(self, node: dict[str, Any], namespace: str) -> dict[str, Any]:
-        within, _, name = _full_of(node, namespace).rpartition(".")
+        full = _full_of(node, namespace)
+        self._known.add(full)
+        within, _, name = full.rpartition(".")
         found = {**node, "name": name, "namespace": within}
         if isinstance(fields := node.get("fields"), list):
             found["fields"] = [

@@ -25,7 +25,7 @@ import pyarrow as pa
 from endmark.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from numpy.typing import NDArray
 
@@ -122,7 +122,8 @@ class Expression:
             )
             kind = _connection().from_arrow(nothing).select(expression).types[0]
         except duckdb.Error as error:
-            raise ConfigError(f"{field}: {_first_line(error)}; write one SQL expression") from error
+            hint = _quoting(text, schema.names)
+            raise ConfigError(f"{field}: {_first_line(error)}; write one SQL expression{hint}") from error
         except RecursionError:
             raise ConfigError(_too_deep(field)) from None
         return cls(text, columns, str(kind), field)
@@ -308,6 +309,17 @@ def _pure_functions() -> frozenset[str]:
         "GROUP BY function_name HAVING bool_and(stability = 'CONSISTENT')"
     )
     return frozenset(name for (name,) in found.fetchall()) - _IMPURE
+
+
+def _quoting(text: str, columns: Collection[str]) -> str:
+    """Return advice to quote a column of the text that is a word of SQL, such as `at`; "" if none is."""
+    kept = _connection().execute(
+        "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category <> 'unreserved'"
+    )
+    words = {word.lower() for word in re.findall(r'(?<!")\b\w+\b(?!")', text)}
+    keywords = words & {keyword for (keyword,) in kept.fetchall()}
+    found = next((column for column in columns if column.lower() in keywords), None)
+    return "" if found is None else f', and column {found} as "{found}", since SQL has that word, too'
 
 
 def _statement(text: str) -> bytes:

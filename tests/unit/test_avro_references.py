@@ -11,6 +11,8 @@ import fastavro
 import pytest
 
 from endmark.avro_references import inlined
+from endmark.verify.avro import _schema as recomputed
+from endmark.wire.avro_schema import parse
 
 
 def record(name: str, namespace: str | None, **fields: Any) -> dict[str, Any]:
@@ -76,6 +78,20 @@ def test_what_fastavro_cannot_name_by_itself_is_inlined() -> None:
 
     assert found(["null", "shop.Md5"]) == ["null", declared]
     assert found({"type": "shop.Md5", "doc": "a sum"}) == {"type": declared, "doc": "a sum"}
+
+
+def test_a_name_without_a_namespace_is_found_in_a_record_that_has_one() -> None:
+    """Java's library reads it so, if the record's namespace has none of this name. fastavro does not."""
+    own = {"type": "fixed", "name": "Md5", "namespace": "shop", "size": 4}
+    order = record("Order", "shop", a="Md5", b="Md5")
+
+    alone = inlined(json.dumps(order), [json.dumps(MD5)])
+    both = inlined(json.dumps(order), [json.dumps(MD5), json.dumps(own)])
+
+    for schema, size in ((alone, 2), (both, 4)):
+        kinds = [field.type for field in parse(schema).fields]
+        assert [(kind.kind, kind.size) for kind in kinds] == [("fixed", size), ("fixed", size)]
+        assert [kind.size for _, _, kind in recomputed(schema).fields] == [size, size]
 
 
 def test_what_is_not_referred_to_is_left_out() -> None:

@@ -55,6 +55,13 @@ def test_time_is_utc() -> None:
     assert residual.ask(pa.record_batch({"bids_at": times})).holds.tolist() == [True, False]
 
 
+def test_a_column_that_is_a_word_of_sql_is_to_be_quoted() -> None:
+    schema = pa.schema([("At", pa.timestamp("us", "UTC"))])
+    with pytest.raises(ConfigError, match='; write one SQL expression, and column At as "At", since SQL has'):
+        Condition.of("year(at) > 2000", schema)
+    assert Condition.of('year("At") > 2000', schema).columns == ("At",)
+
+
 @pytest.mark.parametrize(
     ("condition", "complaint"),
     [

@@ -452,7 +452,7 @@ class _Names:
         if kind in _PRIMITIVE:
             logical, scale = _logical(node) if isinstance(node, dict) else (None, 0)
             return Type(kind, logical=logical, scale=scale)
-        found = self._known.get(_full(kind, namespace))
+        found = self._known.get(_full(kind, namespace), self._known.get(kind))
         if found is None:
             raise _BadSchemaError
         return found

@@ -141,6 +141,8 @@ class _Parser:
         if name in _LEAST:
             return AvroType(name, _LEAST[name])
         full = _full(name, namespace)
+        if full not in self._names and name in self._names:  # as Java's parser does it
+            full = name
         if full not in self._names:
             raise AvroSchemaError(f"it does not declare {full[:80]!r}")
         if (found := self._names[full]) is None:

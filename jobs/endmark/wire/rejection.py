@@ -119,10 +119,19 @@ def read_document(value: bytes) -> Document:
     except UnicodeError as error:
         raise UnreadableError("not_utf8", f"a text is no Unicode: {error}") from None
     except (ValueError, RecursionError) as error:
-        raise UnreadableError("malformed", f"not JSON: {error}") from None
+        raise UnreadableError("malformed", _no_json(value, error)) from None
     if not isinstance(record, Document):
         raise UnreadableError("not_an_object", f"a record is a JSON object, this is {type(record).__name__}")
     return record
+
+
+def _no_json(value: bytes, error: Exception) -> str:
+    if value[:1] == b"\0" and value[5:].lstrip()[:1] == b"{":  # a zero, and an id of four bytes
+        return (
+            "not JSON: the id of a schema stands before it, as serializers for a schema registry write it; "
+            "let the producer write JSON alone, or Avro or Protobuf"
+        )
+    return f"not JSON: {error}"
 
 
 def respell(value: bytes | None, shape: Shape | None = None) -> tuple[bytes, bool] | None:
@@ -226,7 +235,7 @@ def _object(
     except _DuplicateError as error:
         return "duplicate_field", f"member {str(error)!r} stands twice"
     except (ValueError, RecursionError) as error:
-        return "malformed", f"not JSON: {error}"
+        return "malformed", _no_json(value, error)
     if not isinstance(record, dict):
         return "not_an_object", f"a record is a JSON object, this is {type(record).__name__}"
     return record

@@ -89,6 +89,13 @@ BAD = [
 ]
 
 
+def test_json_behind_the_id_of_a_schema_says_so() -> None:
+    """Serializers of JSON Schema write it. Nothing else would tell why a record that looks right is none."""
+    [rejection] = PARSER.parse(values(b"\0\0\0\0\7" + record())).rejections
+
+    assert rejection.error.startswith("not JSON: the id of a schema stands before it")
+
+
 @pytest.mark.parametrize(("value", "reason"), BAD)
 def test_bad_record_is_named_and_kept(value: bytes | None, reason: str) -> None:
     """A bad record between good ones is rejected alone, with its reason and its bytes."""
