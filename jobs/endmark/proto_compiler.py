@@ -15,6 +15,7 @@ from pathlib import Path
 
 _SECONDS = 60.0  # for one compilation
 _MOST_BYTES = 1024 * 1024  # of a schema
+_BUILT_IN = Path(__file__).with_name("protos")  # what registries take for known, beside Google's own files
 _NAME = "endmark_registered.proto"  # an import named schema.proto was overwritten once
 _IMPORTED = re.compile(r"[\w.-]{1,100}(/[\w.-]{1,100}){0,20}", re.ASCII)
 _IDLE = re.compile("warning:|^WARNING:|^[IWEF][0-9]{4} ")  # lines that are no errors of a schema
@@ -31,7 +32,7 @@ def compile_schema(text: str, imports: tuple[tuple[str, str], ...] = ()) -> byte
     Args:
         text: the schema, as in a `.proto` file.
         imports: the name and the text of each file that it imports. Google's own files need not be among
-            them.
+            them, nor those that Kafka Connect imports, which a registry takes for known.
 
     Raises:
         ProtoSchemaError: the text is no schema.
@@ -49,7 +50,8 @@ def compile_schema(text: str, imports: tuple[tuple[str, str], ...] = ()) -> byte
                 file.write_text(each, encoding="utf-8", errors="replace")
             except (FileExistsError, IsADirectoryError, NotADirectoryError):
                 raise ProtoSchemaError(f"it imports {name!r}, which is a file and a folder") from None
-        command = [sys.executable, "-m", "grpc_tools.protoc", "-I.", "--include_imports"]
+        # The schema's own files come first.
+        command = [sys.executable, "-m", "grpc_tools.protoc", "-I.", f"-I{_BUILT_IN}", "--include_imports"]
         try:
             done = subprocess.run(
                 [*command, f"--descriptor_set_out={found}", _NAME],

@@ -336,6 +336,28 @@ def test_a_message_of_another_file() -> None:
     assert parsed.rows.to_pylist() == [{"cents": 7, "currency": "EUR", "at": at}]
 
 
+def test_a_schema_of_kafka_connect_imports_what_no_registry_lists() -> None:
+    text = """
+        syntax = "proto3";
+        import "confluent/meta.proto";
+        import "confluent/type/decimal.proto";
+        import "google/type/date.proto";
+        import "google/type/timeofday.proto";
+        message Bid {
+            int64 item_id = 1 [(confluent.field_meta) = { doc: "the item" }];
+            optional confluent.type.Decimal price = 2;
+            optional google.type.Date day = 3;
+            optional google.type.TimeOfDay hour = 4;
+        }
+    """
+    columns = {"item_id": "long", "day__year": "long?"}
+    value = {"item_id": 7, "day": {"year": 2026}, "price": {"precision": 4}}
+
+    parsed = parse({1: text}, framed(1, encoded(text, "Bid", value)), ignoring=True, columns=columns)
+
+    assert (parsed.rows.to_pylist(), parsed.rejections) == ([{"item_id": 7, "day__year": 2026}], [])
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [
