@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+EXIT_UNREACHABLE = 75  # "try again later", as `sysexits.h` numbers it
 
 
 class EndmarkError(Exception):
@@ -22,6 +23,10 @@ class ConfigError(EndmarkError):
 
 class MissingPartError(EndmarkError):
     """Something that the command needs is missing, such as Java, a port, a database or a broker."""
+
+
+class UnreachableError(MissingPartError):
+    """A server does not answer now, or an object store. The same command may succeed later."""
 
 
 class PartitionError(EndmarkError):

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from urllib.parse import quote, urlsplit
 
 from endmark.avro_references import inlined
-from endmark.errors import ConfigError, MissingPartError
+from endmark.errors import ConfigError, UnreachableError
 from endmark.private import private_directory
 
 _PREFIX = "endmark-schemas-"
@@ -38,7 +38,7 @@ class UnknownSchemaError(Exception):
     """The registry has no schema of an id, or has one of another type."""
 
 
-class RegistryUnreachableError(MissingPartError):
+class RegistryUnreachableError(UnreachableError):
     """The registry did not answer within the deadline. The text has its last error."""
 
 

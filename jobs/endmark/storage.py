@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
-from endmark.errors import ConfigError, MissingPartError
+from endmark.errors import ConfigError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -142,7 +142,7 @@ def reaching(where: Location) -> Iterator[None]:
     """Turn errors of an object store's client into one that says what to do. Errors of paths stay the same.
 
     Raises:
-        MissingPartError: the store is away or refuses what the body does.
+        UnreachableError: the store is away or refuses what the body does.
     """
     if isinstance(where, Path):
         yield
@@ -155,17 +155,17 @@ def reaching(where: Location) -> Iterator[None]:
         text = _plain(error)
         for pattern, cause in CAUSES:
             if found := re.search(pattern, text):
-                raise MissingPartError(f"{where}: {cause.format(found[0])}") from error
+                raise UnreachableError(f"{where}: {cause.format(found[0])}") from error
         if isinstance(error, DeltaError):
             raise
-        raise MissingPartError(f"{where}: {text}") from error
+        raise UnreachableError(f"{where}: {text}") from error
 
 
 def delta_table(directory: Location) -> DeltaTable | None:
     """Return the newest version of a table; `None` if there is none in the directory.
 
     Raises:
-        MissingPartError: the object store cannot be read.
+        UnreachableError: the object store cannot be read.
         ConfigError: the log of the table is damaged, or needs what delta-rs lacks.
     """
     # This import is heavy, and the sidecar starts without it.

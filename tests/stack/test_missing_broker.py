@@ -9,7 +9,7 @@ from support.commands import assert_one_line, endmark
 
 
 def test_missing_broker(tmp_path: Path) -> None:
-    """One line names the broker that does not answer."""
+    """One line names the broker that does not answer. The exit code tells systemd to try again."""
     relation = f"sqlite:///{tmp_path}/r.db"
     seed_relation(relation, 1, seed=1)
 
@@ -22,4 +22,4 @@ def test_missing_broker(tmp_path: Path) -> None:
         ENDMARK_RELATION_URL=relation,
     )
 
-    assert_one_line(ended, "no Kafka broker answers at 127.0.0.1:1", "start it, correct --bootstrap")
+    assert_one_line(ended, "no Kafka broker answers at 127.0.0.1:1", "start it, correct --bootstrap", code=75)

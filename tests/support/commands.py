@@ -18,9 +18,9 @@ def endmark(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
     )
 
 
-def assert_one_line(ended: subprocess.CompletedProcess[str], *parts: str) -> None:
-    """Assert that a command ended with code 2 and one line of error that holds all of `parts`."""
-    assert ended.returncode == 2, ended.stderr
+def assert_one_line(ended: subprocess.CompletedProcess[str], *parts: str, code: int = 2) -> None:
+    """Assert that a command ended with a code and one line of error that holds all of `parts`."""
+    assert ended.returncode == code, ended.stderr
     [line] = [line for line in ended.stderr.splitlines() if line.startswith("endmark: ")]
     for part in parts:
         assert part in line

@@ -1,7 +1,7 @@
 """The command `endmark`.
 
-It exits with 0 if all is done, with 1 if a job failed while it ran or `verify` found a difference, and with 2
-if the user must mend something first.
+It exits with 0 if all is done, with 1 if a job failed while it ran or `verify` found a difference, with 2 if
+the user must mend something first, and with 75 if a server does not answer now.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import sys
 from contextlib import closing
 from datetime import timedelta
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
@@ -36,7 +37,15 @@ from endmark.cli.options import (
     kafka_of,
     warehouse_of,
 )
-from endmark.errors import EXIT_FAILED, EXIT_USAGE, ConfigError, EndmarkError, MissingPartError
+from endmark.errors import (
+    EXIT_FAILED,
+    EXIT_UNREACHABLE,
+    EXIT_USAGE,
+    ConfigError,
+    EndmarkError,
+    MissingPartError,
+    UnreachableError,
+)
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import states
 from endmark.pipeline.chain import chained
@@ -76,6 +85,22 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"endmark {version('endmark')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _begin(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Say the version.", callback=_say_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
 
 app.add_typer(knobs.app, name="knobs")
 app.add_typer(dead_letters.app, name="dead-letters")
@@ -296,12 +321,12 @@ def run(
 ) -> None:
     """Run a pipeline until SIGTERM, or with --available-now until it is done.
 
-    Without options, it reads from the broker of `endmark broker`, and keeps tables, checkpoint and ops
-    database in var/NAME, by the name of the pipeline. It says so when it starts.
+    Without options, it reads from the broker of `endmark broker`. It keeps tables and checkpoint in
+    var/NAME, by the name of the pipeline, and the ops database of all pipelines in var/ops.db.
 
     The command exits with 0 after a signal to stop, or when all is done and written. It exits with 1 if the
     job failed; the next run goes on where this one stopped. It exits with 2 if something must be mended
-    before the job can start.
+    before the job can start, and with 75 if a server did not answer.
     """
     from endmark.driver.stop import StopRequest
     from endmark.embedded.jars import s3_jars, spark_jars
@@ -432,18 +457,18 @@ def main(commands: typer.Typer = app) -> None:
     try:
         commands()
     except EndmarkError as error:
-        _refuse(str(error), usage=isinstance(error, ConfigError | MissingPartError))
+        _refuse(str(error), _exit_code(error))
     except ModuleNotFoundError as error:
         if (extra := _extra_of(error, sys.argv[1:])) is None:
             raise
-        _refuse(f"the package {error.name} is missing; pip install 'endmark[{extra}]'", usage=True)
+        _refuse(f"the package {error.name} is missing; pip install 'endmark[{extra}]'", EXIT_USAGE)
     except OSError as error:
         if error.errno in _UNWRITABLE and error.filename is not None:
             # The file may come from any option, so the text names none.
-            _refuse(f"{error.filename}: {error.strerror}; name a place that this user can write", usage=True)
+            _refuse(f"{error.filename}: {error.strerror}; name a place that this user can write", EXIT_USAGE)
         if error.errno in _FULL:
             where = "" if error.filename is None else f"{error.filename}: "
-            _refuse(f"{where}{error.strerror}; make room, and start again", usage=False)
+            _refuse(f"{where}{error.strerror}; make room, and start again", EXIT_FAILED)
         raise
 
 
@@ -454,9 +479,18 @@ def _extra_of(error: ModuleNotFoundError, arguments: Sequence[str]) -> str | Non
     return next((_EXTRAS[word] for word in arguments[:1] if word in _EXTRAS), "spark")
 
 
-def _refuse(text: str, *, usage: bool) -> NoReturn:
+def _exit_code(error: EndmarkError) -> int:
+    match error:
+        case UnreachableError():
+            return EXIT_UNREACHABLE
+        case ConfigError() | MissingPartError():
+            return EXIT_USAGE
+    return EXIT_FAILED
+
+
+def _refuse(text: str, code: int) -> NoReturn:
     if "--json" in sys.argv:
         typer.echo(json.dumps({"error": text}))
     else:
         typer.echo(f"endmark: {text}", err=True)
-    raise SystemExit(EXIT_USAGE if usage else EXIT_FAILED) from None
+    raise SystemExit(code) from None

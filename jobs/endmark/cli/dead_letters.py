@@ -26,7 +26,7 @@ from endmark.cli.options import (
 from endmark.control.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
 from endmark.errors import ConfigError
 from endmark.pipeline.file import load
-from endmark.storage import Location, location
+from endmark.storage import Location, delta_table, location
 
 if TYPE_CHECKING:
     from endmark.control.database import OpsDatabase
@@ -169,6 +169,8 @@ def _counts(found: Chosen, sent: int | None) -> tuple[dict[str, Any], str]:
 def _table(pipeline: Path, warehouse: str | None) -> Location:
     """Return the directory of the table of dead letters."""
     given = location(warehouse) if warehouse else warehouse_of(load(pipeline).name, None)
+    if delta_table(given / "dead_letters") is None:
+        raise ConfigError(f"warehouse {given} has no table dead_letters; name the one that the job writes")
     return given / "dead_letters"
 
 

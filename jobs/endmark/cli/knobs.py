@@ -87,7 +87,9 @@ def _turn_line(turn: dict[str, Any]) -> str:
 @app.command("set")
 def set_knob(
     pipeline: PipelineFile,
-    name: Annotated[str, typer.Argument(help="Knob, such as lookup.strategy; a wrong name lists them.")],
+    name: Annotated[
+        str, typer.Argument(help="Knob, such as steps.known.lookup.strategy; a wrong name lists them.")
+    ],
     value: Annotated[str, typer.Argument(help="New value, as in the pipeline file.")],
     bootstrap: Bootstrap = None,
     by: Annotated[str, typer.Option(help="Who turns it.", show_default="you")] = "",

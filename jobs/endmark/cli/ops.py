@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from endmark.cli.options import OPS_URL, AsJson, KafkaFile, OpsUrl, kafka_in, warehouse_of
+from endmark.cli.options import OPS_URL, AsJson, KafkaFile, OpsUrl, addresses, kafka_in, warehouse_of
 from endmark.errors import ConfigError, MissingPartError
 from endmark.private import keep_private
 
@@ -46,6 +46,7 @@ def ops(
             "--bootstrap",
             "--broker",
             help="Addresses of Kafka brokers, for knobs, replays and lag.",
+            callback=addresses,
             envvar="ENDMARK_BOOTSTRAP",
         ),
     ] = None,
@@ -121,6 +122,7 @@ def status(
             "--bootstrap",
             "--broker",
             help="Addresses of Kafka brokers, to count unread records.",
+            callback=addresses,
             envvar="ENDMARK_BOOTSTRAP",
         ),
     ] = None,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from endmark.kafka.cluster import ADDRESSES
 from endmark.storage import Location, checkpoint_location, location
 
 if TYPE_CHECKING:
@@ -17,6 +19,15 @@ if TYPE_CHECKING:
 
 PipelineFile = Annotated[Path, typer.Argument(help="Pipeline file.")]
 PipelineOrExample = Annotated[Path, typer.Argument(help="Pipeline file.", show_default="the auction example")]
+
+
+def addresses(given: str | None) -> str | None:
+    """Return the addresses of brokers that an option has given, if they are such."""
+    if given is not None and re.fullmatch(ADDRESSES, given) is None:
+        raise typer.BadParameter(f"{given!r} must be host:port, or several of these separated by commas")
+    return given
+
+
 Assignments = Annotated[
     list[str] | None,
     typer.Option(
@@ -29,6 +40,7 @@ Bootstrap = Annotated[
         "--bootstrap",
         "--broker",
         help="Addresses of Kafka brokers, host:port, separated by commas.",
+        callback=addresses,
         envvar="ENDMARK_BOOTSTRAP",
         show_default="kafka.bootstrap of the file, or localhost:9092",
     ),

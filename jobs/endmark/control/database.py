@@ -24,7 +24,7 @@ from endmark.control import tables
 from endmark.control.clock import clock
 from endmark.control.tables import answers, batches, pipelines, runs, turns
 from endmark.databases import database_url, place
-from endmark.errors import ConfigError, MissingPartError
+from endmark.errors import ConfigError, MissingPartError, UnreachableError
 from endmark.metrics import Samples, accumulate
 
 # A driver counts as gone after this time without a sign of life. Signs come every 5 s. While 30 programs
@@ -67,7 +67,7 @@ class OpsDatabase:
 
     Raises:
         ConfigError: the text is not a URL of a database.
-        MissingPartError: the database does not answer, or refuses to create the tables.
+        UnreachableError: the database does not answer, or refuses to create the tables.
     """
 
     def __init__(self, url: str) -> None:
@@ -81,7 +81,7 @@ class OpsDatabase:
         except (DBAPIError, OSError) as error:  # pg8000 leaves a timeout as it is
             self.close()
             cause = error.orig if isinstance(error, DBAPIError) else error
-            raise MissingPartError(
+            raise UnreachableError(
                 f"cannot use the ops database {place(checked)}: {cause}; start it, or correct --ops-url"
             ) from error
 

@@ -15,7 +15,7 @@ from tenacity import (
     wait_fixed,
 )
 
-from endmark.errors import MissingPartError, PartitionError
+from endmark.errors import MissingPartError, PartitionError, UnreachableError
 from endmark.kafka.cluster import python_client
 from endmark.kafka.refusals import refusals_named
 
@@ -60,7 +60,8 @@ def partition_counts(
         deadline_seconds: the longest wait.
 
     Raises:
-        MissingPartError: the broker does not answer or a topic is missing until the deadline.
+        UnreachableError: the broker does not answer until the deadline.
+        MissingPartError: a topic is missing until then.
         ConfigError: the cluster refuses us.
     """
     found: dict[str, int] = {}
@@ -89,7 +90,7 @@ def partition_counts(
                 f"broker {bootstrap} has no topic {', '.join(missing)}, or does not show it to this user; "
                 "create it, correct the pipeline file, or give the user the right to describe it"
             ) from error
-        raise MissingPartError(
+        raise UnreachableError(
             f"no Kafka broker answers at {bootstrap}; start it, correct --bootstrap, or add kafka.tls to the "
             "file if the broker asks for TLS"
         ) from error

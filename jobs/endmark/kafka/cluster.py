@@ -25,6 +25,8 @@ _LOGIN_MODULES = {
 }
 _FETCHES_TOKENS = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 MECHANISMS = tuple(_LOGIN_MODULES)
+_ADDRESS = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}"
+ADDRESSES = rf"^{_ADDRESS}(,{_ADDRESS})*$"  # the pattern of addresses of brokers
 
 
 @dataclass(frozen=True)

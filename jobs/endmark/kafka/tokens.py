@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from endmark.errors import ConfigError, MissingPartError
+from endmark.errors import ConfigError, UnreachableError
 
 if TYPE_CHECKING:
     from endmark.kafka.cluster import Login
@@ -45,7 +45,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has n
 
         Raises:
             ConfigError: the identity provider refuses the client, or what it answers is no token.
-            MissingPartError: the identity provider does not answer.
+            UnreachableError: the identity provider does not answer.
         """
         if time.monotonic() >= self._ends:
             asked = time.monotonic()
@@ -70,7 +70,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has n
                 f"{self._url} refuses a token for {login.user}: {error.code} {said}; correct kafka.sasl"
             ) from None
         except (OSError, HTTPException) as error:
-            raise MissingPartError(
+            raise UnreachableError(
                 f"no identity provider answers at {self._url}: {error}; start it, or correct "
                 "kafka.sasl.token_url"
             ) from error

@@ -7,13 +7,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, StringConstraints, model_validator
 
-from endmark.kafka.cluster import KafkaCluster, Login
+from endmark.kafka.cluster import ADDRESSES, KafkaCluster, Login
 from endmark.kafka.cluster import Tls as Certificates
 from endmark.pipeline.change_rules import AtRestart
 from endmark.pipeline.fields import Model
 
-_ADDRESS = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}"
-Addresses = Annotated[str, StringConstraints(pattern=rf"^{_ADDRESS}(,{_ADDRESS})*$")]
+Addresses = Annotated[str, StringConstraints(pattern=ADDRESSES)]
 
 ClientName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
 

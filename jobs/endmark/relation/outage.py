@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import sqlalchemy as sa
 
-from endmark.errors import ConfigError, MissingPartError
+from endmark.errors import ConfigError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ _POSTGRESQL = ("08", "53", "57P01", "57P02", "57P03", "57014", "40", "55P03", "5
 _SQLITE = frozenset([5, 6, 7, 9, 10, 13, 14])
 
 
-class RelationUnreachableError(MissingPartError):
+class RelationUnreachableError(UnreachableError):
     """The database did not answer within the deadline. The text has its last error."""
 
 

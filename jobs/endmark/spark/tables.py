@@ -215,7 +215,7 @@ def _require_own(
             f"was last at {known.path}; name the directory where that one is now, restore it, or start with "
             "a new checkpoint and an empty warehouse"
         )
-    if delta is not None and delta.metadata().configuration.get(OWNER) != app_id:
+    if delta is not None and known is None and delta.metadata().configuration.get(OWNER) != app_id:
         raise ConfigError(
             f"table {path} was written from another checkpoint, and a new one would write its rows "
             "again; use that checkpoint, or an empty warehouse"

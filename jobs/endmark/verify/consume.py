@@ -12,7 +12,7 @@ import pyarrow as pa
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 
-from endmark.errors import ConfigError, MissingPartError
+from endmark.errors import ConfigError, MissingPartError, UnreachableError
 from endmark.kafka.cluster import python_client
 from endmark.kafka.refusals import refusals_named
 
@@ -106,8 +106,8 @@ class Log:
     ) -> None:
         self._consumer.close()
 
-    def _unreachable(self, error: KafkaError) -> MissingPartError:
-        return MissingPartError(
+    def _unreachable(self, error: KafkaError) -> UnreachableError:
+        return UnreachableError(
             f"no Kafka broker answers at {self._bootstrap} ({type(error).__name__}); "
             "start it or check the bootstrap address"
         )

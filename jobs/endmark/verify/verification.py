@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
-from endmark.storage import Location
+from endmark.storage import Location, delta_table
 from endmark.verify.added_columns import NOTHING_ADDED, AddedColumns
 from endmark.verify.classify import classify
 from endmark.verify.compare import check_conservation, compare_tables, count_topics
@@ -52,12 +53,21 @@ def verify(
 
     Raises:
         MissingPartError: the broker or the relation cannot be read.
-        ConfigError: a topic does not exist, `until` is not in Kafka, or R does not fit its declaration.
+        ConfigError: the warehouse has no table of the pipeline, a topic does not exist, `until` is not in
+            Kafka, or R does not fit its declaration.
     """
+    _require_tables(pipeline, warehouse)
     topics = [stream.topic for stream in pipeline.streams.values()]
     # There is no control topic if no job was ever started.
     with Log(bootstrap, topics, until, maybe=[pipeline.control_topic], whole=pipeline.whole_topics) as log:
         return verify_records(pipeline, log.ranges, log.batches(), warehouse, added)
+
+
+def _require_tables(pipeline: Pipeline, warehouse: Location) -> None:
+    if not any(delta_table(warehouse / directory) for directory in pipeline.directories.values()):
+        raise ConfigError(
+            f"warehouse {warehouse} has no table of {pipeline.name}; name the one that its job writes"
+        )
 
 
 def verify_records(

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import time
 from contextlib import closing
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -187,7 +188,7 @@ def test_a_relation_that_cannot_be_read(tmp_path: Path, url: str, says: str) -> 
 
     ended = endmark("plan", impatient(tmp_path), ENDMARK_RELATION_URL=url.format(tmp_path))
 
-    assert_one_line(ended, "relation 'sellers'", says)
+    assert_one_line(ended, "relation 'sellers'", says, code=75 if "did not answer" in says else 2)
 
 
 def _run(tmp_path: Path, url: str) -> subprocess.CompletedProcess[str]:
@@ -200,6 +201,25 @@ def _run(tmp_path: Path, url: str) -> subprocess.CompletedProcess[str]:
         f"--ops-url=sqlite:///{tmp_path / 'ops.db'}",
         ENDMARK_RELATION_URL=url,
     )
+
+
+@pytest.mark.parametrize("command", [["verify", str(AUCTION)], ["dead-letters", "list", str(AUCTION)]])
+def test_a_warehouse_without_tables(tmp_path: Path, command: list[str]) -> None:
+    """A mistyped path must not look like lost rows, or like no dead letters."""
+    ended = endmark(*command, f"--warehouse={tmp_path}", ENDMARK_RELATION_URL="sqlite:///r.db")
+    assert_one_line(ended, f"warehouse {tmp_path} has no table", "name the one that", "job writes")
+
+
+def test_addresses_that_are_none() -> None:
+    for command in ("run", "verify", "status", "ops"):
+        ended = endmark(command, "--broker=localhost:abc", ENDMARK_RELATION_URL="sqlite:///r.db")
+        assert ended.returncode == 2
+        assert "must be host:port" in ended.stderr
+
+
+def test_the_version_is_said() -> None:
+    ended = endmark("--version")
+    assert (ended.returncode, ended.stdout) == (0, f"endmark {version('endmark')}\n")
 
 
 def test_a_relation_without_pages(tmp_path: Path) -> None:
@@ -225,5 +245,5 @@ def test_missing_database(tmp_path: Path) -> None:
     """A job whose database is away ends with one line, without the password."""
     ended = _run(tmp_path, "mysql+pymysql://u:secret@127.0.0.1:1/w")
 
-    assert_one_line(ended, "relation 'sellers'", "the database did not answer for")
+    assert_one_line(ended, "relation 'sellers'", "the database did not answer for", code=75)
     assert "secret" not in ended.stderr + ended.stdout
