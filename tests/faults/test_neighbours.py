@@ -52,11 +52,13 @@ def test_a_mistyped_warehouse_loses_nothing(tmp_path: Path) -> None:
         sell(broker, 1)
         warehouse.run_to_the_end()
         sell(broker, 2)
-        typo = tmp_path / "typo"
-        said = refusal(warehouse.start_job("--available-now", f"--warehouse={typo}"))
+        typo, settings = tmp_path / "typo", tmp_path / "checkpoint" / "endmark" / "settings.json"
+        before, more = settings.read_bytes(), "--set=streams.bids.columns.note=string?"
+        said = refusal(warehouse.start_job("--available-now", f"--warehouse={typo}", more))
         assert said.startswith(f"table {typo / 'results'} is missing, but checkpoint")
         assert str(tmp_path / "warehouse" / "results") in said
         assert not typo.exists()
+        assert settings.read_bytes() == before, "the file without the column could not go on"
 
         (tmp_path / "warehouse").rename(tmp_path / "moved")
         warehouse.start_job("--available-now", f"--warehouse={tmp_path / 'moved'}").wait_done(300)

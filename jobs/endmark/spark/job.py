@@ -36,7 +36,7 @@ from endmark.spark.publish import output_topics
 from endmark.spark.queries import Queries, StallNotice
 from endmark.spark.rescale import PARTITIONS, can_rescale, rescale
 from endmark.spark.sink import JobRun, Sink
-from endmark.spark.tables import prepare, targets
+from endmark.spark.tables import checked, complete, targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -86,19 +86,21 @@ def run_job(
         _keep_start_offsets(options, list(partitions))
         drop_torn(options.checkpoint.resolve() / "spark", say)
         before = checkpoint.buckets_before(options.checkpoint, options.buckets)
-        settings = checkpoint.settings(pipeline, before or options.buckets)
-        checkpoint.pin(options.checkpoint, settings, options.warehouse)
+        follow_move(options.checkpoint.resolve() / "spark")
+        batch = checkpoint.next_batch(options.checkpoint)
         tables = targets(pipeline, options.warehouse.resolve())
         by_name = {table.path.name: table for table in tables}
-        follow_move(options.checkpoint.resolve() / "spark")
+        # Before new settings are stored: the file of before could not go on with them.
+        found = checked(by_name, app_id, options.checkpoint, batch)
+        settings = checkpoint.settings(pipeline, before or options.buckets)
+        checkpoint.pin(options.checkpoint, settings, options.warehouse)
         _require_begun_buckets(options)
-        batch = checkpoint.next_batch(options.checkpoint)
         added = {
             f"{pipeline.flow.taker_of(stream)}_{column}"
             for stream, columns in checkpoint.first_offsets(options.checkpoint).items()
             for column in columns
         }
-        prepare(by_name, app_id, options.checkpoint, batch, added)
+        complete(by_name, found, app_id, options.checkpoint, batch, added)
         checkpoint.stop_others(options.checkpoint, by_name, batch)
         with closing(OpsDatabase(options.ops_url)) as ops:
             run = JobRun(app_id, str(uuid.uuid4()), tables, published, ops, partitions, say)

@@ -138,26 +138,32 @@ def prepare(
     batch: int = 0,
     added: Collection[str] = (),
 ) -> None:
-    """Create missing tables and columns; refuse tables that are not the checkpoint's or have other columns.
+    """Create missing tables and columns, unless `checked` or `complete` refuses one.
 
-    If a table is refused, nothing is created. A checkpoint knows its tables by their Delta ids, so they may
-    be moved and restored. A crash may come after tables are created and before the checkpoint knows them. No
-    batch has been written then, and a property of the tables names the checkpoint.
+    Args, Raises:
+        those of these two functions.
+    """
+    complete(tables, checked(tables, app_id, checkpoint, batch), app_id, checkpoint, batch, added)
+
+
+def checked(
+    tables: Mapping[str, Table], app_id: str, checkpoint: Location, batch: int
+) -> dict[str, DeltaTable | None]:
+    """Return the tables that exist, and refuse those that are not the checkpoint's. Nothing is changed.
+
+    A checkpoint knows its tables by their Delta ids, so they may be moved and restored.
 
     Args:
         tables: tables by a name that never changes; the checkpoint may have other tables, too.
         app_id: the id of the checkpoint.
         checkpoint: the directory of the checkpoint, which is locked.
-        batch: the number of the next batch. A table that is created gets rows from this batch on.
-        added: columns that are younger than the checkpoint. A table that lacks one gets it as its last
-            column, which is null in the rows that are there.
+        batch: the number of the next batch.
 
     Raises:
-        ConfigError: a table has a constraint, which no job checks. Or a table belongs to another checkpoint,
-            so its rows would be written twice. Or the
+        ConfigError: a table belongs to another checkpoint, so its rows would be written twice. Or the
             checkpoint has written to another table, so that table's rows would be missing in this one. Or a
-            table has other columns, or is partitioned by other columns, than this program writes. Or it was
-            taken out of the pipeline file for a while. Or it has a batch that the checkpoint has not planned.
+            table was taken out of the pipeline file for a while. Or it has a batch that the checkpoint has
+            not planned. Or it has a constraint, which no job checks.
     """
     known = checkpoints.known_tables(checkpoint)
     planned = newest(checkpoint / "spark" / "offsets")
@@ -166,9 +172,38 @@ def prepare(
         _require_own(table.path, found[name], app_id, known.get(name), checkpoint)
         _require_whole(table.path, known.get(name), batch)
         _require_planned(table.path, found[name], app_id, planned, checkpoint)
-        _require_columns(table, found[name], added)
         if (delta := found[name]) is not None:
             require_unconstrained(delta)
+    return found
+
+
+def complete(
+    tables: Mapping[str, Table],
+    found: Mapping[str, DeltaTable | None],
+    app_id: str,
+    checkpoint: Location,
+    batch: int = 0,
+    added: Collection[str] = (),
+) -> None:
+    """Create missing tables and columns; refuse tables that have other columns. Then nothing is created.
+
+    A crash may come after tables are created and before the checkpoint knows them. No batch has been written
+    then, and a property of each table names the checkpoint.
+
+    Args:
+        tables: tables by a name that never changes.
+        found: what `checked` has returned for them.
+        app_id: the id of the checkpoint.
+        checkpoint: the directory of the checkpoint, which is locked.
+        batch: the number of the next batch. A table that is created gets rows from this batch on.
+        added: columns that are younger than the checkpoint. A table that lacks one gets it as its last
+            column, which is null in the rows that are there.
+
+    Raises:
+        ConfigError: a table has other columns, or is partitioned by other columns, than this program writes.
+    """
+    for name, table in tables.items():
+        _require_columns(table, found[name], added)
     ids = {}
     for name, table in tables.items():
         delta = found[name]
@@ -177,6 +212,7 @@ def prepare(
         elif lacking := _lacking(table, delta):
             delta.alter.add_columns(lacking)
         ids[name] = checkpoints.KnownTable(str(delta.metadata().id), str(table.path))
+    known = checkpoints.known_tables(checkpoint)
     if known | ids != known:
         checkpoints.know_tables(checkpoint, known | ids)
 
