@@ -187,9 +187,11 @@ class Guard:
         authorization = Headers(scope=scope).get("authorization", "")
         caller = self._caller(authorization)
         if caller is None:
+            why = "this needs a token: send the header Authorization: Bearer TOKEN"
             if authorization:
                 await self._fail(scope, "unknown")
-            return _refused(401, "this needs a token: send the header Authorization: Bearer TOKEN")
+                why = "this token is not known; send one that the sidecar was started with"
+            return _refused(401, why)
         if caller.until is not None and datetime.now(UTC).date() > caller.until:
             await self._fail(scope, "expired", f" ({caller.name})")
             return _refused(401, f"token {caller.name} was good until {caller.until}; ask for a new one")

@@ -26,7 +26,7 @@ class Change(StrEnum):
         """The steps of such a change, for people."""
         match self:
             case Change.LIVE:
-                return "turn it while the job runs, or change the file before it was ever turned"
+                return "turn it while the job runs; the value in the file counts until the first turn"
             case Change.TURN:
                 return "turn it while the job runs; leave the file as it was when the checkpoint was made"
             case Change.RESTART:
