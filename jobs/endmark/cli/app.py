@@ -10,6 +10,7 @@ import errno
 import json
 import math
 import os
+import re
 import sys
 from contextlib import closing
 from datetime import timedelta
@@ -85,6 +86,12 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _memory(given: str) -> str:
+    if re.fullmatch("[1-9][0-9]*[kmgt]b?", given, re.IGNORECASE) is None:
+        raise typer.BadParameter(f"{given!r} must be a number and a unit, such as 2g or 512m")
+    return given
 
 
 def _say_version(asked: bool) -> None:
@@ -315,7 +322,9 @@ def run(
         int, typer.Option(min=1, help="Hash shares of state, one task each; later a multiple.")
     ] = 2,
     available_now: Annotated[bool, typer.Option(help="Stop after the records that Kafka holds now.")] = False,
-    driver_memory: Annotated[str, typer.Option(help="Heap of the driver, as Spark writes it.")] = "2g",
+    driver_memory: Annotated[
+        str, typer.Option(help="Heap of the driver, such as 2g or 512m.", callback=_memory)
+    ] = "2g",
     assignments: Assignments = None,
     as_json: AsJson = False,
 ) -> None:

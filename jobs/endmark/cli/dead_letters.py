@@ -47,7 +47,7 @@ def list_letters(
     topic: Annotated[str | None, typer.Option(help="Show only this topic.")] = None,
     reason: Annotated[str | None, typer.Option(help="Show only this reason.")] = None,
     text: Annotated[str | None, typer.Option(help="Show only letters with this in value or error.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Most dead letters to show.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Most dead letters to show.")] = 20,
     after: Annotated[str | None, typer.Option(help="Show those that follow these coordinates.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -99,7 +99,9 @@ def replay(
         str | None, typer.Option(help="SQL condition over the columns of the table, for all that meet it.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Send those of --where, instead of counting.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="Most dead letters of --where to send.")] = 1_000,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Most dead letters of --where to send.")
+    ] = 1_000,
     value: Annotated[str | None, typer.Option(help="Text to send in place of the letter's value.")] = None,
     by: Annotated[str, typer.Option(help="Who replays it.", show_default="you")] = "",
     as_json: AsJson = False,

@@ -19,7 +19,9 @@ def maintain(
     warehouse: Warehouse = None,
     keep_days: Annotated[
         int,
-        typer.Option(min=1, help="Days for which older versions stay readable; a batch must take less."),
+        typer.Option(
+            min=1, max=36_500, help="Days for which older versions stay readable; a batch must take less."
+        ),
     ] = 7,
     dry_run: Annotated[bool, typer.Option(help="Only say what would be done.")] = False,
     as_json: AsJson = False,

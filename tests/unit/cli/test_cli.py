@@ -217,6 +217,19 @@ def test_addresses_that_are_none() -> None:
         assert "must be host:port" in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["run", "--driver-memory=abc"], "'abc' must be a number and a unit"),
+        (["maintain", str(AUCTION), f"--keep-days={10**11}"], "less than or equal to 36500"),
+        (["dead-letters", "list", str(AUCTION), f"--limit={10**20}"], "less than or equal to 1000000"),
+    ],
+)
+def test_options_out_of_range(options: list[str], says: str) -> None:
+    ended = endmark(*options, ENDMARK_RELATION_URL="sqlite:///r.db")
+    assert (ended.returncode, says in ended.stderr) == (2, True), ended.stderr
+
+
 def test_the_version_is_said() -> None:
     ended = endmark("--version")
     assert (ended.returncode, ended.stdout) == (0, f"endmark {version('endmark')}\n")
