@@ -299,7 +299,8 @@ class Run:
             number = self._checkpoint.committed
             self._attempts[number] = self._attempts.get(number, -1) + 1
             self._faults.batch(number, self._attempts[number])
-            self._rescale(sink)
+            if not self._attempts[number]:
+                self._rescale(sink)
             if self._faults.happens("clock moves", "before the batch"):
                 self._clock.move(3 * self._faults.share("clock", self._clock.now))
             try:
@@ -317,7 +318,11 @@ class Run:
             self._planned = self._job.planned(sink, doubled=self._is_doubled)
 
     def _rescale(self, sink: Sink) -> None:
-        """Double the number of buckets, if that is the fault that happens now, and no row waits."""
+        """Double the number of buckets, if that is the fault that happens now, and no row waits.
+
+        A job never does so before it repeats a batch (`can_rescale`). With other buckets, the batch might
+        announce other patterns than those that its tables have from the attempt before.
+        """
         states = self._checkpoint.store.committed
         snapshots = [bytes(state.maps["state"][SNAPSHOT,][0]) for state in states.values()]
         if self._is_doubled or not snapshots or not all(map(is_idle, snapshots)):
