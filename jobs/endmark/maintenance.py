@@ -16,8 +16,8 @@ Files are merged by the code that the job writes them with. delta-rs' own merge 
 bounds that mean other rows to Spark: timestamps without their zone, a null like a text, bounds without NaN.
 delta-rs sorts the rows of `cluster_by`, since all rows of a partition are sorted at once, which may be more
 than fit into memory. It does not notice that somebody else rewrites the same files at the same time, and all
-their rows would be there twice. So a warehouse has one maintenance at a time, and the commits of others are
-checked behind it.
+their rows would be there twice. So a warehouse has one maintenance at a time, and after a sort the commits of
+others are read.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Maintained:
 
 
 def maintain(pipeline: Pipeline, warehouse: Location, keep: timedelta, *, dry_run: bool) -> list[Maintained]:
-    """Maintain the tables of a pipeline that exist. If one cannot be maintained, the others are nevertheless.
+    """Maintain the tables of a pipeline that exist. One that cannot be maintained does not stop the others.
 
     Args:
         pipeline: the pipeline.
@@ -98,7 +98,8 @@ def maintain(pipeline: Pipeline, warehouse: Location, keep: timedelta, *, dry_ru
 
     Raises:
         ConfigError: the warehouse has no table of the pipeline, or a table's log forgets versions earlier.
-        MissingPartError: another maintenance works on this warehouse, or its object store is away.
+        MissingPartError: another maintenance works on this warehouse.
+        UnreachableError: its object store is away.
     """
     named = {name: (warehouse / name).resolve() for name in [*pipeline.tables, *RESERVED]}
     tables = {name: table for name, path in named.items() if (table := delta_table(path)) is not None}
@@ -112,7 +113,8 @@ def maintain(pipeline: Pipeline, warehouse: Location, keep: timedelta, *, dry_ru
     def maintained(name: str) -> Maintained:
         try:
             declared = pipeline.tables.get(name, Table())
-            return _maintained(name, declared, tables[name], named[name], keep, dry_run)
+            with reaching(warehouse):
+                return _maintained(name, declared, tables[name], named[name], keep, dry_run)
         except MissingPartError:
             raise
         except (EndmarkError, DeltaError, pa.ArrowException, OSError) as error:

@@ -42,7 +42,7 @@ _ORDERED = (
     pa.types.is_timestamp,
     pa.types.is_string,
 )
-_LONGEST = 32  # characters of a string in the statistics; the end of a greatest one comes behind them
+_LONGEST = 32  # characters of a string in the statistics; a greatest one that is cut there gets one more
 _GREATEST = "\U0010ffff"
 
 
