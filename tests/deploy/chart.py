@@ -318,6 +318,29 @@ def test_files_and_passwords_are_where_the_parts_look() -> None:
     assert "envFrom" not in ops["containers"][0]
 
 
+def test_variables_of_the_pipeline_file_are_in_a_secret() -> None:
+    """Driver and maintenance read the file, executors do not. Keys of the store are beside them, if any."""
+    mine = {"secretRef": {"name": "shop-variables"}}
+    for more, store in (({}, []), (SECURED, [{"secretRef": {"name": "endmark-s3"}}])):
+        objects = rendered(**more, variables="shop-variables")
+        job = objects["SparkApplication", "auction"]["spec"]
+        upkeep = objects["CronJob", "auction-maintenance"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+        assert job["driver"]["envFrom"] == upkeep["containers"][0]["envFrom"] == [*store, mine]
+        assert job["executor"].get("envFrom", []) == store
+
+
+def test_batches_are_as_the_pipeline_file_says_unless_values_say_otherwise() -> None:
+    def given(**values: int) -> list[str]:
+        job = rendered(job=values)["SparkApplication", "auction"]["spec"]
+        return [argument for argument in job["arguments"] if argument.startswith("--set=batch")]
+
+    assert given() == []
+    assert given(triggerSeconds=5, maxRecordsPerBatch=2_000_000) == [
+        "--set=batch.every=5s",
+        "--set=batch.records=2000000",
+    ]
+
+
 def test_nothing_is_in_a_claim_if_it_is_in_s3() -> None:
     objects = rendered(**SECURED)
     job = objects["SparkApplication", "auction"]["spec"]

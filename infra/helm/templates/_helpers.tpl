@@ -73,6 +73,14 @@ kafka:
 {{- end -}}
 {{- end -}}
 
+{{/* The secrets of those who read the pipeline file. Executors do not. */}}
+{{- define "endmark.variables" -}}
+{{- include "endmark.storeCredentials" . }}
+{{- with .Values.variables }}
+- secretRef: {name: {{ . }}}
+{{- end }}
+{{- end -}}
+
 {{- define "endmark.container" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
@@ -132,8 +140,12 @@ arguments:
   - --warehouse={{ include "endmark.place" . }}/warehouse
   - --checkpoint={{ include "endmark.place" . }}/checkpoint
   - --buckets={{ .Values.job.buckets }}
-  - --set=batch.every={{ .Values.job.triggerSeconds }}s
-  - --set=batch.records={{ int64 .Values.job.maxRecordsPerBatch }}
+{{- with .Values.job.triggerSeconds }}
+  - --set=batch.every={{ . }}s
+{{- end }}
+{{- with .Values.job.maxRecordsPerBatch }}
+  - --set=batch.records={{ int64 . }}
+{{- end }}
 {{- if .Values.schedule }}
   - --available-now
 {{- end }}
@@ -156,7 +168,7 @@ driver:
   {{- with include "endmark.password" . }}
   env: {{- . | nindent 4 }}
   {{- end }}
-  {{- with include "endmark.storeCredentials" . }}
+  {{- with include "endmark.variables" . }}
   envFrom: {{- . | nindent 4 }}
   {{- end }}
   podSecurityContext: {{- include "endmark.pod" . | nindent 4 }}
