@@ -139,18 +139,6 @@ def test_texts_longer_than_the_column(with_text_keys: Database) -> None:
     assert sorted(found) == [("a",), ("ä" * 60,)]
 
 
-def test_many_long_texts(with_text_keys: Database) -> None:
-    """Lists of 4,096 of them would have more bytes than a statement may."""
-    exact = (with_text_keys.exact or "").replace("VARCHAR(60)", "VARCHAR(700)")
-    keys = [f"{number:04}{chr(0x10000 + number) * 696}" for number in range(9_000)]
-    with_text_keys.create("long_texts", f"k {exact} PRIMARY KEY", [(key,) for key in keys[::3000]])
-    reader = with_text_keys.reader("long_texts", "k", k="string")
-
-    found = rows_of(reader.read_keys(batch_of(reader, [(key,) for key in keys])))
-
-    assert sorted(found) == [(key,) for key in keys[::3000]]
-
-
 @pytest.mark.parametrize("where", WITH_TEXT_KEYS)
 def test_texts_whose_backslashes_do_not_escape(request: pytest.FixtureRequest, where: str) -> None:
     """A session that knows no backslash is asked in its own spelling."""
