@@ -34,7 +34,7 @@ class Format:
             records are JSON already.
         heartbeats: whether a punctuation on the event time may be a heartbeat.
         skips: returns whether a record with a value has no effect. `None` means that each one has an effect.
-        unfit: returns the reason why a row is unfit that is sound else; `None` for a fit one.
+        unfit: returns the reason to reject a row whose values all fit; `None` keeps it.
         schemas: whether these functions take the schemas of the writers in front of the other arguments.
     """
 
@@ -131,7 +131,7 @@ def flatten(session: Session, stream: str, form: Format, declared: Stream, added
     any other record. Under `extra: ignore`, rows lack the members that do not count. `skipped_<stream>` has
     the places of records without effect, which `flat_<stream>` leaves out. `unfit_<stream>` has the places of
     rows whose key, header or timestamp does not fit, with the reason. They have any value there in
-    `flat_<stream>`. It also has the rows that the format calls unfit.
+    `flat_<stream>`. It also has the rows that `Format.unfit` rejects.
 
     Args:
         session: the session.
