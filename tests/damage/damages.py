@@ -261,7 +261,7 @@ KINDS = {
     "app id lost": Kind(
         "the file with the id of the checkpoint is missing",
         lambda home: (home.checkpoint / "endmark" / "app_id").unlink(),
-        "another checkpoint",
+        r"endmark/app_id: the file is missing",
     ),
     "other format": Kind(
         "the checkpoint has the format of a later version",

@@ -66,8 +66,8 @@ class OpsDatabase:
     """Reads and writes the ops database at an SQLAlchemy URL; creates its tables when they are missing.
 
     Raises:
-        ConfigError: the text is not a URL of a database.
-        UnreachableError: the database does not answer, or refuses to create the tables.
+        ConfigError: the text is not a URL of a database, or names a file that cannot be used.
+        UnreachableError: the server does not answer, or refuses to create the tables.
     """
 
     def __init__(self, url: str) -> None:
@@ -81,9 +81,10 @@ class OpsDatabase:
         except (DBAPIError, OSError) as error:  # pg8000 leaves a timeout as it is
             self.close()
             cause = error.orig if isinstance(error, DBAPIError) else error
-            raise UnreachableError(
-                f"cannot use the ops database {place(checked)}: {cause}; start it, or correct --ops-url"
-            ) from error
+            problem = f"cannot use the ops database {place(checked)}: {cause}"
+            if self.engine.dialect.name == "sqlite":
+                raise ConfigError(f"{problem}; name a file that this user can write by --ops-url") from error
+            raise UnreachableError(f"{problem}; start it, or correct --ops-url") from error
 
     def close(self) -> None:
         self.engine.dispose()

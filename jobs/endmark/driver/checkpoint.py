@@ -52,7 +52,7 @@ def claimed(checkpoint: Location) -> Iterator[str]:
 
     Raises:
         MissingPartError: another process holds the checkpoint, or the object store is away.
-        ConfigError: the checkpoint has the format of another version.
+        ConfigError: the checkpoint has the format of another version, or has lost its app id.
     """
     if not isinstance(checkpoint, Path):
         yield _app_id(checkpoint)
@@ -73,6 +73,12 @@ def _app_id(checkpoint: Location) -> str:
     """Return the app id of a claimed checkpoint, and make it if there is none."""
     if (found := app_id_of(checkpoint)) is not None:
         return found
+    # A job writes its tables' ids behind the app id, and a migration moves them away before it.
+    if text_if_any(checkpoint, _TABLES) is not None:
+        raise ConfigError(
+            f"{checkpoint / _APP_ID}: the file is missing, and without it the tables would get their newest "
+            "batches again; restore it from a copy, or start with a new checkpoint and an empty warehouse"
+        )
     made = f"endmark-{uuid.uuid4()}"
     written = {"format": FORMAT, "endmark": version("endmark")}
     write_text(checkpoint, _FORMAT, json.dumps(written))

@@ -275,6 +275,16 @@ def test_a_crash_before_the_app_id_leaves_a_checkpoint_that_can_be_used(tmp_path
         assert app_id == app_id_of(tmp_path)
 
 
+def test_a_lost_app_id_is_refused_once_there_are_tables(tmp_path: Path) -> None:
+    """A new app id would let Delta take a repeated batch for a new one."""
+    with claimed(tmp_path) as app_id:
+        prepare({table.channel: table for table in targets(SPEC, tmp_path)}, app_id, tmp_path)
+    (tmp_path / "endmark" / "app_id").unlink()
+
+    with pytest.raises(ConfigError, match="app_id: the file is missing"):
+        claimed(tmp_path).__enter__()
+
+
 def test_copies_of_fewer_buckets_stay_until_a_batch_is_committed(tmp_path: Path) -> None:
     with claimed(tmp_path):
         pin(tmp_path, settings(SPEC, 2), tmp_path)
