@@ -92,15 +92,17 @@ class DebeziumParser:
     def parse(self, values: pa.Array) -> Parsed:
         """Parse the records in a binary array. No record raises: bad ones are in `rejections`."""
         left = np.ones(len(values), bool)
-        if not self._rules.deleted_on:
-            for form in self._forms:
-                left[form.deletions(values, left)] = False
-        skipped = len(values) - int(left.sum())
         pieces = []
         for form in self._forms:
             found = form.read(values, left)
             left[found.row_at] = left[found.closed_keys_at] = False
             pieces.append(found)
+        skipped = 0
+        if not self._rules.deleted_on:
+            for form in self._forms:
+                deletions = form.deletions(values, left)
+                left[deletions] = False
+                skipped += len(deletions)
         pieces.append(parse_translated(values, np.flatnonzero(left), self._translated, self._flat))
         found = merged(pieces)
         return without_unavailable(replace(found, skipped=skipped + found.skipped), values)
@@ -187,15 +189,18 @@ class _Form:
     def read(self, values: pa.Array, among: Bools) -> Parsed:
         """Read the rows, and the keys that deletions name, among some records."""
         among = self._shallow(values, among)
-        rows, row_at = self._rows.read(values, _written(values, among, self._row))
+        written = _written(values, among, self._row)
+        rows, row_at = self._rows.read(values, written)
+        rest = among.copy()  # most records are rows, and no row is a deletion
+        rest[written] = False
         deletion = self._deletion if self._names else None
-        closed_keys, closed_keys_at = self._closed_keys.read(values, _written(values, among, deletion))
+        closed_keys, closed_keys_at = self._closed_keys.read(values, _written(values, rest, deletion))
         extra = len(row_at) if self._ignoring else 0
         return Parsed(rows, row_at, closed_keys, closed_keys_at, [], [], extra=extra)
 
     def _shallow(self, values: pa.Array, among: Bools) -> Bools:
         """Return a mask of the records among some that can be read in columns."""
-        if not self._nested:
+        if not self._nested or not among.any():
             return among
         # Python's reader takes deeper documents, so that both ways to read a record agree on them.
         opened = pc.add(pc.count_substring(values, "{"), pc.count_substring(values, "["))
@@ -210,9 +215,10 @@ def _written(values: pa.Array, among: Bools, expression: str | None) -> Ints:
         among: a mask of the records to look at.
         expression: the regular expression; `None` matches no record.
     """
-    if expression is None or not among.any():
-        return np.zeros(0, np.int64)
-    return np.flatnonzero(matching(values, expression) & among)
+    at = np.flatnonzero(among)
+    if expression is None or not len(at):
+        return at[:0]
+    return at[matching(values.take(pa.array(at)), expression)]
 
 
 def _value_at(of: Document, path: Path) -> Any:
