@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from endmark import metrics
 from endmark.pipeline import Pipeline
-from endmark_ops.exporter import HISTOGRAMS, IN_HISTOGRAMS
+from endmark_ops.exporter import HISTOGRAMS, IN_HISTOGRAMS, OF_LOGINS, OWN
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -63,11 +63,13 @@ def _field_row(field: str, declared: dict[str, Any], example: Any, schema: dict[
 
 
 def metrics_page() -> str:
-    """Return docs/metrics.md: the catalogue, with the sidecar's histograms."""
+    """Return docs/metrics.md: the catalogue, with what the sidecar itself knows."""
     lines = ["| metric | kind | counts |", "|---|---|---|"]
-    for name, doc in metrics.CATALOGUE.items():
-        if name not in IN_HISTOGRAMS:
-            lines.append(_row(f"`endmark_{name}`", "counter" if metrics.is_counter(name) else "gauge", doc))
+    catalogue = {
+        f"endmark_{name}": doc for name, doc in metrics.CATALOGUE.items() if name not in IN_HISTOGRAMS
+    }
+    for name, doc in (OWN | OF_LOGINS | catalogue).items():
+        lines.append(_row(f"`{name}`", "counter" if metrics.is_counter(name) else "gauge", doc))
     lines += [_row(f"`{name}`", "histogram", doc) for name, doc in HISTOGRAMS.items()]
     return "\n\n".join(["# Metrics", _GENERATED, _ABOUT_METRICS, "\n".join(lines)]) + "\n"
 

@@ -17,8 +17,10 @@ from endmark_ops.source import Snapshot
 from endmark_ops.sources import Sources
 from endmark_ops.totals import by_name
 
-_OWN = {
+OWN = {
     "endmark_run_up": "1 while the latest run is running and its driver gives signs of life.",
+    "endmark_run_done_age_seconds": "Seconds since the latest run, with `--available-now`, had read all. It "
+    "is left out after another end, and once the next run starts.",
     "endmark_sign_of_life_age_seconds": "Seconds since the driver of the latest run gave a sign of life.",
     "endmark_last_batch_age_seconds": "Seconds since the last batch was committed, or since the run started "
     "if there is none.",
@@ -68,8 +70,8 @@ class _Families:
 
     def in_order(self) -> list[Metric]:
         """Return the sidecar's own metrics, then those of the jobs in the order of the catalogue."""
-        place = {f"endmark_{name}": number for number, name in enumerate(CATALOGUE, len(_OWN))}
-        place |= {name: number for number, name in enumerate(_OWN)}
+        place = {f"endmark_{name}": number for number, name in enumerate(CATALOGUE, len(OWN))}
+        place |= {name: number for number, name in enumerate(OWN)}
         names = sorted(self._families, key=lambda name: place.get(name, len(place)))
         return [self._families[name] for name in names]
 
@@ -77,7 +79,7 @@ class _Families:
         family = self._families.get(name)
         if family is None:
             kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            text = _OWN.get(name, CATALOGUE.get(name.removeprefix("endmark_"), ""))
+            text = OWN.get(name, CATALOGUE.get(name.removeprefix("endmark_"), ""))
             family = self._families[name] = kind(name, text)
         family.add_sample(name, dict(labels), value)
 
@@ -112,6 +114,8 @@ def _add(families: _Families, pipeline: str, snapshot: Snapshot) -> None:
     run = snapshot.run
     up = run is not None and run.state == "running" and not is_lost(snapshot)
     families.add("endmark_run_up", own, float(up))
+    if run is not None and run.state == "done" and run.stopped_at is not None:
+        families.add("endmark_run_done_age_seconds", own, max(0.0, snapshot.now - run.stopped_at))
     if snapshot.sign_of_life_age is not None:
         families.add("endmark_sign_of_life_age_seconds", own, snapshot.sign_of_life_age)
     if (waited := _without_batch(snapshot)) is not None:
@@ -139,6 +143,11 @@ def _without_batch(snapshot: Snapshot) -> float | None:
     return max(0.0, snapshot.now - snapshot.run.started_at)
 
 
+OF_LOGINS = {
+    "endmark_failed_logins_total": "Requests whose token the sidecar does not know, or that has expired."
+}
+
+
 class LoginCollector(Collector):
     """A Prometheus collector of the sidecar's failed logins since it started, by reason."""
 
@@ -146,11 +155,8 @@ class LoginCollector(Collector):
         self._failed = failed
 
     def collect(self) -> Iterable[Metric]:
-        family = CounterMetricFamily(
-            "endmark_failed_logins_total",
-            "Requests whose token the sidecar does not know, or that has expired.",
-            labels=["reason"],
-        )
+        [(name, doc)] = OF_LOGINS.items()
+        family = CounterMetricFamily(name, doc, labels=["reason"])
         for reason, count in self._failed.counts.items():
             family.add_metric([reason], count)
         yield family

@@ -8,7 +8,7 @@ from endmark.control.database import LOST_SECONDS
 from endmark_ops.source import Run, Snapshot
 
 STALE_SECONDS = 30.0  # a running job with an older last batch is stale, unless another age is given
-State = Literal["waiting", "starting", "running", "stale", "lost", "stopped", "failed"]
+State = Literal["waiting", "starting", "running", "stale", "lost", "done", "stopped", "failed"]
 
 
 def state(snapshot: Snapshot, stale_seconds: float) -> State:
@@ -41,9 +41,14 @@ def is_lost(snapshot: Snapshot) -> bool:
 
 
 def reasons_not_ready(snapshot: Snapshot, stale_seconds: float) -> list[str]:
-    """Return the reasons why the pipeline is not ready, a sentence each; an empty list if it is ready."""
+    """Return the reasons why the pipeline is not ready, a sentence each; an empty list if it is ready.
+
+    A pipeline whose bounded run is done is ready, however old its last batch is.
+    """
     reasons = []
     run, age = snapshot.run, snapshot.batch_age
+    if run is not None and run.state == "done":
+        return []
     if run is None:
         reasons.append("no run of this pipeline has started")
     elif is_lost(snapshot):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from endmark.control.database import FinishedBatch, OpsDatabase
@@ -17,7 +18,7 @@ from endmark.control.forecasts import Stored, newest_forecasts
 from endmark.control.questions import ask
 from endmark.control.replays import Replay, replay, replayed
 from endmark.databases import database_url, place
-from endmark.errors import MissingPartError
+from endmark.errors import ConfigError, MissingPartError
 from endmark.metrics import Samples
 from endmark.wire.control import Question
 from endmark_ops.lag import Ends, lag
@@ -51,7 +52,7 @@ class Run:
 
     Args:
         run_id: the id of the run.
-        state: `starting`, `running`, `stopped` or `failed`.
+        state: `starting`, `running`, `done`, `stopped` or `failed`.
         started_at: Unix seconds.
         stopped_at: Unix seconds; `None`: no end of the run is stored.
         error: the cause of a failure; `None`: there was none.
@@ -139,10 +140,13 @@ class OpsReader:
 
     def _database(self) -> OpsDatabase:
         with self._lock:
+            if self._opened is not None and self._opened.is_replaced():
+                self._opened.close()
+                self._opened = None
             if self._opened is None:
                 try:
                     self._opened = OpsDatabase(self._url.render_as_string(hide_password=False))
-                except MissingPartError as error:
+                except (ConfigError, MissingPartError) as error:
                     raise UnreadableError(self._explain(error.__cause__ or error)) from error
             return self._opened
 
@@ -190,9 +194,8 @@ class OpsSource:
         run = Run(**{name: row[name] for name in Run.__dataclass_fields__}) if row else None
         alive_at = row["alive_at"] if row else None
         snapshot = Snapshot(run, batch, now, alive_at, earlier=earlier)
-        if description is None:
+        if (found := _described(description)) is None:
             return snapshot
-        found = Description.model_validate(description)
         snapshot = replace(snapshot, streams=found.topics.keys())
         topics = found.topics.values()
         ends = self._ends({*topics, found.control_topic})
@@ -213,7 +216,7 @@ class OpsSource:
     def description(self) -> Description | None:
         """Return the description of the pipeline by its latest job; `None` if no job has started."""
         found = self._read(lambda database: database.description(self.pipeline))
-        return None if found is None else Description.model_validate(found)
+        return _described(found)
 
     def forecasts(self) -> Stored:
         """Return the newest forecasts of `endmark plan`."""
@@ -265,3 +268,11 @@ class OpsSource:
             MissingPartError: the broker does not answer.
         """
         return self._read(lambda database: ask(database, bootstrap, self.pipeline, topic, question, patience))
+
+
+def _described(stored: dict[str, Any] | None) -> Description | None:
+    """Return a stored description; `None` if there is none, or a job of another version has stored it."""
+    try:
+        return None if stored is None else Description.model_validate(stored)
+    except ValidationError:
+        return None

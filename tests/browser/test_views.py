@@ -41,12 +41,14 @@ VIEWS = [
 ]
 LONG = "known_to_the_marketing_department_and_its_friends"
 HOSTILE = b'<img src=x onerror="document.title=1">'
+OF_ORDERS = "orders-0123456789abcdef"
 WIDTH_OVER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 @pytest.fixture
 def reach(tmp_path: Path) -> dict[str, str]:
-    return {"tokens": f"ann:write:{WRITER}", "bootstrap": "127.0.0.1:1", "warehouse": str(tmp_path)}
+    tokens = f"ann:write:{WRITER},bea:write@orders:{OF_ORDERS}"
+    return {"tokens": tokens, "bootstrap": "127.0.0.1:1", "warehouse": str(tmp_path)}
 
 
 @pytest.fixture
@@ -582,6 +584,41 @@ def test_letters_are_searched_page_by_page(described_job: Job, page: Page) -> No
     page.get_by_role("button", name="bids/0/59").click()
     expect(page.get_by_label("Value, to be mended")).to_have_value(HOSTILE.decode())
     assert page.locator(".view img").count() == 0
+
+
+def test_an_untouched_letter_is_replayed_as_it_is(described_job: Job, page: Page, tmp_path: Path) -> None:
+    """A text area has other line ends than the record, which must not count as a change."""
+    write_letters(tmp_path / "dead_letters", [("bids", 0, 99, "not_json", "no JSON", b"{\r\n}\r\n")])
+    page.goto(f"{page.url}#letters")
+    page.get_by_role("button", name="bids/0/99").click()
+    for mended, sent in ((None, None), ("{}", "{}")):
+        if mended is not None:
+            page.get_by_label("Value, to be mended").fill(mended)
+        with page.expect_request("**/dead-letters/replay") as asked:
+            page.get_by_role("button", name="Replay").click()
+        assert asked.value.post_data_json == {"at": "bids/0/99", "text": sent}
+        expect(page.get_by_role("dialog", name="Token")).to_be_visible()
+        page.keyboard.press("Escape")
+
+
+def test_a_token_that_cannot_be_is_refused_and_one_without_the_right_replaced(
+    described_job: Job, page: Page
+) -> None:
+    """A header takes no letter such as an ellipsis, and the tab kept it for ever."""
+    page.goto(f"{page.url}#knobs")
+    card = page.get_by_role("region", name="steps.matched.purge_every")
+    card.get_by_label("New value").fill("4")
+    card.get_by_role("button", name="Turn", exact=True).click()
+    token, use = page.get_by_label("Token of the sidecar"), page.get_by_role("button", name="Use it")
+    token.fill("pasted…")
+    use.click()
+    assert page.evaluate("sessionStorage.length") == 0
+    token.fill(OF_ORDERS)
+    use.click()
+    expect(page.get_by_role("dialog", name="Token")).to_contain_text("is not for this pipeline")
+    token.fill(WRITER)
+    use.click()
+    expect(card.get_by_role("status")).to_contain_text("no Kafka broker at 127.0.0.1:1")
 
 
 def test_a_knob_is_turned_only_with_a_token_that_may(described_job: Job, page: Page) -> None:

@@ -26,6 +26,7 @@ RULES = yaml.safe_load((ROOT / "infra/alerts.yml").read_text())["groups"][0]["ru
 # The sidecar's own; `_totals` names the others.
 OF_THE_SIDECAR = {
     "run_up",
+    "run_done_age_seconds",
     "sign_of_life_age_seconds",
     "last_batch_age_seconds",
     "lag_known",

@@ -28,7 +28,7 @@ def test_the_tutorial_ends_with_rows_in_delta(tmp_path: Path, jars: list[Path], 
     said = {step.commands.split()[1]: step.said for step in steps}
     assert "lookup of customers by customer_id" in said["init"]
     assert "pipeline shop is valid" in said["validate"]
-    assert "shop is stopped" in steps[-1].said
+    assert "shop is done" in steps[-1].said
     assert "behind: 0 records" in steps[-1].said
     found = {row["orders_order_id"]: (row["payments_amount"], row["customers_name"]) for row in rows}
     names = [None, "Ann", "Bo"]

@@ -120,6 +120,7 @@ app.command()(ops.ops)
 app.command()(maintain.maintain)
 app.command()(migrate.migrate)
 app.command()(ops.status)
+app.command()(ops.forget)
 app.command()(why.why)
 app.command()(classes.record_classes)
 

@@ -1,10 +1,12 @@
-"""`endmark ops` serves the state of all jobs over HTTP, and `endmark status` prints it once."""
+"""`endmark ops` serves the state of all jobs over HTTP, `endmark status` prints it once, and `endmark forget`
+removes a pipeline."""
 
 from __future__ import annotations
 
 import json
 import os
 import time
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -156,6 +158,24 @@ def status(
     finally:
         reader.close()
     typer.echo("\n".join(lines))
+
+
+def forget(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline that no job runs any more.")],
+    ops_url: OpsUrl = OPS_URL,
+) -> None:
+    """Remove a retired pipeline from the ops database, so that no alert waits for its job.
+
+    Its tables and its checkpoint stay. Its job must be stopped, and would come back with its next start.
+    """
+    from endmark.control.database import OpsDatabase
+
+    with closing(OpsDatabase(ops_url)) as ops:
+        if not ops.forget(pipeline):
+            raise ConfigError(
+                f"the ops database has nothing of {pipeline}; `endmark status` lists what it has"
+            )
+    typer.echo(f"removed {pipeline} from the ops database; its tables and checkpoint stay", err=True)
 
 
 def _kafka(ops_url: str, kafka_file: Path | None, bootstrap: str | None) -> ClusterOrAddress | None:

@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -31,6 +32,9 @@ from endmark.metrics import Samples, accumulate
 # wanted two cores and a job read a full feed, 59 signs were 5.0 s apart in the median, and 8.0 s at most.
 LOST_SECONDS = 30.0
 _ANSWER_SECONDS = 20
+# A file is wrong for good with these errors of SQLite; with others, such as a lock, a later try may succeed.
+_WRONG_FILE = "SQLITE_CANTOPEN", "SQLITE_NOTADB", "SQLITE_READONLY", "SQLITE_PERM"
+KEPT_RUNS = 1_000  # a run a minute made 525,600 rows a year, and each answer of the sidecar took 0.5 s
 KEPT_ANSWERS = 1_000  # records of the control topic; whoever asks waits for some seconds
 KEPT_BATCHES = 20_000  # about 5 hours at a batch a second; one of the auction took 12 kB of SQLite
 
@@ -76,18 +80,41 @@ class OpsDatabase:
         if self.engine.dialect.name == "sqlite":
             _make_private(checked.database)
             event.listen(self.engine, "connect", _use_write_ahead_log)
+        self._file = checked.database if self.engine.dialect.name == "sqlite" else None
         try:
             tables.make(self.engine)
         except (DBAPIError, OSError) as error:  # pg8000 leaves a timeout as it is
             self.close()
             cause = error.orig if isinstance(error, DBAPIError) else error
             problem = f"cannot use the ops database {place(checked)}: {cause}"
-            if self.engine.dialect.name == "sqlite":
+            if getattr(cause, "sqlite_errorname", "").startswith(_WRONG_FILE):
                 raise ConfigError(f"{problem}; name a file that this user can write by --ops-url") from error
             raise UnreachableError(f"{problem}; start it, or correct --ops-url") from error
+        self._made = None if self._file is None else _identity(self._file)
 
     def close(self) -> None:
         self.engine.dispose()
+
+    def is_replaced(self) -> bool:
+        """Return whether the path of a SQLite database names another file by now, or none.
+
+        SQLite goes on with the deleted file, so a sidecar would show the jobs of before for ever.
+        """
+        return self._file is not None and _identity(self._file) != self._made
+
+    def forget(self, pipeline: str) -> bool:
+        """Remove all that is stored of a pipeline; return whether there was anything.
+
+        Raises:
+            TakenError: a job of the pipeline lives.
+        """
+        self.require_stopped(pipeline)
+        with self.engine.begin() as connection:
+            removed = [
+                connection.execute(table.delete().where(table.c.pipeline == pipeline)).rowcount
+                for table in tables.META.sorted_tables
+            ]
+        return any(removed)
 
     def describe(self, pipeline: str, description: Mapping[str, Any]) -> None:
         """Store a job's description of its pipeline; it replaces an earlier job's."""
@@ -145,6 +172,10 @@ class OpsDatabase:
                         process=os.getpid(),
                     )
                 )
+                mine = runs.c.pipeline == pipeline
+                oldest = sa.select(runs.c.started_at).where(mine).order_by(runs.c.started_at.desc())
+                if (until := connection.execute(oldest.offset(KEPT_RUNS).limit(1)).scalar()) is not None:
+                    connection.execute(runs.delete().where(mine, runs.c.started_at <= until))
 
     def require_last(self, run_id: str) -> None:
         """Check that no later run has begun on the checkpoint of a run.
@@ -188,10 +219,10 @@ class OpsDatabase:
 
         Args:
             run_id: the run.
-            state: `running`, `stopped` or `failed`.
+            state: `running`; `done`, if a bounded run has read all; `stopped`, by a signal; or `failed`.
             error: why the run failed; `None` if it did not fail.
         """
-        ended = state in ("stopped", "failed")
+        ended = state in ("done", "stopped", "failed")
         with self.engine.begin() as connection:
             connection.execute(
                 runs.update()
@@ -207,7 +238,10 @@ class OpsDatabase:
         samples: Mapping[str, float],
         offsets: Mapping[str, Mapping[str, int]],
     ) -> None:
-        """Store a batch and its running totals; it replaces what an earlier attempt stored.
+        """Store a batch and its running totals, unless an earlier attempt of the checkpoint has stored it.
+
+        A repeated batch has other latencies. If they replaced the earlier ones, counters would go backwards,
+        and Prometheus would take them for those of a new process.
 
         Args:
             pipeline: the pipeline's name.
@@ -217,6 +251,8 @@ class OpsDatabase:
             offsets: the first offsets that are not read yet, by topic and partition.
         """
         with self.engine.begin() as connection:
+            if connection.execute(_recorded(pipeline, batch_id, run_id)).first() is not None:
+                return
             before = connection.execute(_before(batches.c.totals, pipeline, batch_id)).scalar()
             connection.execute(
                 batches.delete().where(
@@ -452,6 +488,18 @@ def _taken(pipeline: str, other: sa.Row[Any]) -> str:
     )
 
 
+def _recorded(pipeline: str, batch_id: int, run_id: str) -> sa.Select[Any]:
+    """Select a batch if a run of the same checkpoint as `run_id` has stored it."""
+    mine, other = runs.alias(), runs.alias()
+    return sa.select(batches.c.batch_id).where(
+        batches.c.pipeline == pipeline,
+        batches.c.batch_id == batch_id,
+        other.c.run_id == batches.c.run_id,
+        mine.c.app_id == other.c.app_id,
+        mine.c.run_id == run_id,
+    )
+
+
 def _before(column: sa.Column[Any], pipeline: str, batch_id: int) -> sa.Select[Any]:
     """Select a column of the last batch before `batch_id`."""
     earlier = sa.select(column).where(batches.c.pipeline == pipeline, batches.c.batch_id < batch_id)
@@ -480,6 +528,15 @@ def _make_private(file: str | None) -> None:
     if file and file != ":memory:":
         with suppress(OSError):  # the connection will fail with a better message
             os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def _identity(file: str) -> tuple[int, int] | None:
+    """Return what tells a file from another one at its path; `None` if there is none."""
+    try:
+        found = Path(file).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _patience(url: sa.URL) -> dict[str, Any]:

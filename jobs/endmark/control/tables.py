@@ -54,7 +54,7 @@ runs = _table(
     "runs",
     sa.Column("run_id", sa.String(36), primary_key=True),
     sa.Column("pipeline", sa.String(63), nullable=False),
-    sa.Column("state", sa.String(16), nullable=False),  # starting, running, stopped, failed
+    sa.Column("state", sa.String(16), nullable=False),  # starting, running, done, stopped, failed
     sa.Column("started_at", sa.Double, nullable=False),  # Unix seconds
     sa.Column("stopped_at", sa.Double),
     sa.Column("error", Text(MOST)),

@@ -117,7 +117,8 @@ def run_job(
                 else:
                     ops.set_run_state(run.run_id, "failed", str(error))
                 raise
-            ops.set_run_state(run.run_id, "stopped")
+            is_done = options.available_now and not stop.event.is_set()
+            ops.set_run_state(run.run_id, "done" if is_done else "stopped")
 
 
 def _start_run(ops: OpsDatabase, run: JobRun, pipeline: str, options: JobOptions, stop: StopRequest) -> None:

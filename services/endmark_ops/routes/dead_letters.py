@@ -16,6 +16,7 @@ from endmark_ops.routes.dependencies import (
     Broker,
     Caller,
     Described,
+    Heavy,
     Refusal,
     Source,
     Warehouse,
@@ -54,6 +55,7 @@ After = Annotated[
 def list_letters(
     source: Source,
     table: Table,
+    _: Heavy,
     topic: Topic = None,
     reason: Reason = None,
     text: Text = None,
@@ -62,7 +64,7 @@ def list_letters(
 ) -> DeadLetters:
     """List the dead letters that meet all conditions, greater offsets first. Long values are cut."""
     place = None if after is None else _place(after)
-    found = dead_letters(table, Search(topic, reason, text), limit + 1, place)
+    found = dead_letters(table, Search(topic, reason, text), limit + 1, place, _LISTED_BYTES + 1)
     page = found[:limit]
     replays = source.replays(page)
     return DeadLetters(

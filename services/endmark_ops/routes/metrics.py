@@ -21,7 +21,10 @@ router = APIRouter(tags=["metrics"])
 )
 def metrics(sources: AllSources, request: Request) -> Response:
     """Publish the figures of all pipelines, with the label `pipeline`."""
-    encode, content_type = choose_encoder(request.headers.get("accept", ""))
+    try:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+    except (TypeError, ValueError):  # it asks for a version that is no number
+        encode, content_type = choose_encoder("")
     registry = CollectorRegistry()
     registry.register(OpsCollector(sources, request.app.state.durations))
     registry.register(LoginCollector(request.app.state.failed_logins))

@@ -40,7 +40,9 @@ async function request(path, { timeout = TIMEOUT_MS, ...options } = {}) {
     throw new ApiError("The sidecar does not answer", `${error.message}. The figures below are the last known ones.`);
   }
   const problem = await problemOf(response, options.method && "It was refused");
-  if (response.status === 401 && (await askForToken(problem.message))) return request(path, { timeout, ...options });
+  // Another token may have the right that this one lacks.
+  const asks = response.status === 401 || (response.status === 403 && token());
+  if (asks && (await askForToken(problem.message))) return request(path, { timeout, ...options });
   throw problem;
 }
 

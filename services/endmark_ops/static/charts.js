@@ -116,7 +116,7 @@ export class Chart {
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, sync: { key: "endmark" }, points: { size: 7 } },
       scales: {
-        x: { range: (_, min, max) => [Math.min(min, max - SHORTEST_WINDOW_SECONDS), max] },
+        x: { range: windowOf },
         y: { range: fromZero },
         right: { range: fromZero },
       },
@@ -170,6 +170,12 @@ const axisStyle = () => ({
   ticks: { show: false },
   grid: { stroke: themed("--grid"), width: 1 },
 });
+
+/** The times that a chart shows. uPlot would show two days if there is one batch. */
+function windowOf({ data: [times] }, min, max) {
+  const [first, last] = times.length ? [times[0], times.at(-1)] : [min, max];
+  return [Math.min(first, last - SHORTEST_WINDOW_SECONDS), last];
+}
 
 const timeAxis = () => ({
   ...axisStyle(),

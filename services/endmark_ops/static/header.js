@@ -9,6 +9,7 @@ const EMPTY = {
   running: "The job runs and reads its first records. Charts appear with the first batch.",
   stale: "The job runs but has committed nothing yet. Its log says what it waits for.",
   lost: "The job gave no sign of life before its first batch. It was killed, or its machine is gone.",
+  done: "The last run has read all that there was, which made no batch.",
   stopped: "The last run stopped before its first batch.",
   failed: "The last run failed before its first batch.",
 };

@@ -66,9 +66,10 @@ class Letters {
       const letter = await fetchLetter(at);
       const text = element("textarea", { attributes: { rows: "6", spellcheck: "false" } });
       text.value = payloadOf(letter);
+      const shown = text.value; // a text area has other line ends than the letter
       text.readOnly = letter.text === null;
       const said = element("p", { className: "note", text: fateOf(letter), attributes: { role: "status" } });
-      const send = button("Replay", () => this.replay(letter, text, said));
+      const send = button("Replay", () => this.replay(letter, text.value === shown ? null : text.value, said));
       send.disabled = letter.replayed !== null;
       const title = element("h3", { text: `Record ${at}`, attributes: { tabindex: "-1" } });
       this.open.replaceChildren(
@@ -94,8 +95,7 @@ class Letters {
 
   async replay(letter, text, said) {
     await this.trying(said, async () => {
-      const changed = letter.text !== null && text.value !== letter.text;
-      await replayLetter(letter.at, changed ? text.value : null);
+      await replayLetter(letter.at, text);
       await this.show(letter.at);
       await this.load(this.search);
     });

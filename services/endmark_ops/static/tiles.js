@@ -97,7 +97,7 @@ export function createTiles(parent) {
 
 function figuresOf(history, { state, now, lag_records: lag, latency, last_batch: batch }) {
   // After its end a run reads nothing, however young its last batch is.
-  const isRead = !["stopped", "failed", "lost"].includes(state);
+  const isRead = !["done", "stopped", "failed", "lost"].includes(state);
   const until = isRead ? now : Infinity;
   return {
     lag,

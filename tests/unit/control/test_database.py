@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sqlite3
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ import sqlalchemy as sa
 from endmark.control import database, forecasts
 from endmark.control.database import LOST_SECONDS, OpsDatabase, TakenError, offsets_read
 from endmark.control.tables import META, runs
-from endmark.errors import ConfigError, MissingPartError
+from endmark.errors import ConfigError, MissingPartError, UnreachableError
 from endmark.stored_text import storable
 from support.ops_job import forecast_of, join_forecast_of
 
@@ -35,9 +36,9 @@ def ops(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpsDatabase]
     database.close()
 
 
-def record(ops: OpsDatabase, batch_id: int, rows: float) -> None:
+def record(ops: OpsDatabase, batch_id: int, rows: float, run: str = "run") -> None:
     samples = {"records_total{stream=bids}": rows, "state_rows{operator=join,stream=bids}": rows}
-    ops.record_batch("auction", batch_id, "run", samples, {"bids": {"0": batch_id}})
+    ops.record_batch("auction", batch_id, run, samples, {"bids": {"0": batch_id}})
 
 
 def totals(ops: OpsDatabase) -> dict[str, float]:
@@ -59,12 +60,35 @@ def test_a_forecast_takes_the_place_of_the_one_before(ops: OpsDatabase) -> None:
 
 
 def test_repeated_batch_counts_once(ops: OpsDatabase) -> None:
-    """A batch that is run again replaces itself: counters do not grow twice, gauges are the newest."""
+    """A batch that is run again keeps its first figures, so no counter grows twice or goes backwards."""
+    ops.start_run("run", "auction", "app", "/checkpoint")
     record(ops, 0, 10)
     record(ops, 1, 5)
-    record(ops, 1, 7)
+    ops.set_run_state("run", "failed")
+    ops.start_run("next", "auction", "app", "/checkpoint")
+    record(ops, 1, 3, run="next")
 
-    assert totals(ops) == {"records_total{stream=bids}": 17, "state_rows{operator=join,stream=bids}": 7}
+    assert totals(ops) == {"records_total{stream=bids}": 15, "state_rows{operator=join,stream=bids}": 5}
+
+    record(ops, 2, 1, run="next")
+    ops.set_run_state("next", "failed")
+    ops.start_run("other", "auction", "another checkpoint", "/other")
+    record(ops, 1, 3, run="other")
+
+    assert totals(ops) == {"records_total{stream=bids}": 13, "state_rows{operator=join,stream=bids}": 3}
+
+
+def test_old_runs_are_removed(ops: OpsDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of other pipelines stay."""
+    monkeypatch.setattr(database, "KEPT_RUNS", 2)
+    for number in range(4):
+        for pipeline in ("auction", "orders")[: 2 if number == 0 else 1]:
+            ops.start_run(f"{pipeline}-{number}", pipeline, "app", "/checkpoint")
+            ops.set_run_state(f"{pipeline}-{number}", "done")
+
+    with ops.engine.connect() as connection:
+        kept = connection.execute(sa.select(runs.c.run_id)).scalars().all()
+    assert sorted(kept) == ["auction-2", "auction-3", "orders-0"]
 
 
 def test_new_checkpoint_begins_anew(ops: OpsDatabase) -> None:
@@ -312,6 +336,23 @@ def test_the_file_is_for_its_user_alone(tmp_path: Path) -> None:
                 assert set(rights.values()) == {0o600 if name == "own.db" else 0o644}, rights
     finally:
         os.umask(before)
+
+
+def test_a_file_that_is_no_database_is_told_from_one_that_is_locked(
+    tmp_path: Path,
+) -> None:
+    """A later try succeeds once the lock is gone, so only the first is an error of the command."""
+    (tmp_path / "text.db").write_text(100 * "no database ")
+    with pytest.raises(ConfigError, match="not a database; name a file"):
+        OpsDatabase(f"sqlite:///{tmp_path / 'text.db'}")
+    with pytest.raises(ConfigError, match="unable to open"):
+        OpsDatabase(f"sqlite:///{tmp_path / 'nowhere' / 'ops.db'}")
+    OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}").close()
+    with closing(sqlite3.connect(tmp_path / "ops.db")) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(UnreachableError, match="locked"):
+            OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")
 
 
 @pytest.mark.parametrize("driver", ["mysql+pymysql", "postgresql+pg8000"])

@@ -93,6 +93,20 @@ def test_letters_are_searched_by_topic_reason_and_text(
     assert [str(letter.at) for letter in dead_letters(table, search, 10)] == offsets
 
 
+def test_values_are_cut_where_they_are_read(table: Path) -> None:
+    """At a whole letter; what is no text is not cut."""
+    write_letters(table, [("bids", 0, 99, "not_json", "long", "ä".encode() * 5000)])
+    values = {str(letter.at): letter.value for letter in dead_letters(table, Search(), 10, most=3)}
+
+    assert values == {
+        "bids/0/99": "äää".encode(),
+        "bids/0/9": b'{"p',
+        "bids/1/9": b"\xff\xfe{",
+        "items/0/9": None,
+        "bids/0/4": b'{"b',
+    }
+
+
 def test_one_letter_is_had_whole(table: Path) -> None:
     letter = dead_letter(table, Coordinates("bids", 1, 9))
 

@@ -233,6 +233,14 @@ def test_metrics_without_a_running_job(client: OpsClient, job: Job) -> None:
     assert 400 <= float(age) < 460
 
 
+def test_metrics_are_given_whatever_version_of_the_format_is_asked_for(client: OpsClient) -> None:
+    for version in ("abc", "0.0.4.1", "9" * 5000):
+        for kind in ("text/plain", "application/openmetrics-text"):
+            answer = client.get("/metrics", headers={"Accept": f"{kind};version={version}"})
+            assert answer.status_code == 200
+            assert "endmark_failed_logins" in answer.text
+
+
 def test_metrics_this_version_does_not_know(client: OpsClient, job: Job) -> None:
     """A newer job's metric is passed on without help or unit."""
     job.start()

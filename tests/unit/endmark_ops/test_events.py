@@ -97,7 +97,7 @@ def test_news_come_at_once_and_whenever_the_job_tells_something(job: Job, source
     asyncio.run(scene())
 
 
-def test_a_repeated_batch_is_told_in_place_of_what_was(job: Job, source: Counted) -> None:
+def test_a_batch_of_another_checkpoint_is_told_in_place_of_what_was(job: Job, source: Counted) -> None:
     """Its id is not above what was told, so `after` goes back as well."""
 
     async def scene() -> None:
@@ -105,7 +105,9 @@ def test_a_repeated_batch_is_told_in_place_of_what_was(job: Job, source: Counted
             job.commit()
         async with listening(feed_of(source)) as heard:
             await heard()
-            job.batch_id = 2
+            job.database.set_run_state(job.run_id, "stopped")
+            job.run_id, job.batch_id = "run-2", 2
+            job.database.start_run(job.run_id, PIPELINE, "another app", "/another")
             job.commit()
             _, at, data = await heard()
             assert (at, data["after"], ids(data)) == ("3", 2, [3])

@@ -89,6 +89,22 @@ def test_a_driver_without_a_sign_of_life_is_lost(job: Job) -> None:
         assert client.get(f"{API}/status").json()["state"] == "stopped"
 
 
+def test_a_bounded_run_that_is_done_tells_since_when(job: Job) -> None:
+    """Alerts would otherwise fire between bounded runs."""
+    name = "endmark_run_done_age_seconds"
+    job.start()
+    with sidecar(job, None) as client:
+        assert name not in metrics(client)
+        job.database.set_run_state(job.run_id, "stopped")
+        assert name not in metrics(client)
+        job.database.set_run_state(job.run_id, "done")
+        with job.database.engine.begin() as connection:
+            connection.execute(runs.update().values(stopped_at=runs.c.stopped_at - 400))
+        assert 400 <= metrics(client)[name][""] < 460
+        assert metrics(client)["endmark_run_up"] == {"": 0.0}
+        assert client.get(f"/readyz/{PIPELINE}").json() == {"ready": True, "reasons": []}
+
+
 def test_signs_are_given_while_what_is_asked_answers(job: Job) -> None:
     """A driver whose JVM does not answer gives none any more."""
     job.start()

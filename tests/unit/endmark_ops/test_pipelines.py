@@ -130,6 +130,51 @@ def test_all_are_ready_when_each_is(database: OpsDatabase, client: OpsClient) ->
     assert client.get("/readyz/sales").status_code == 503
 
 
+def test_one_that_another_version_has_described_leaves_the_others(
+    database: OpsDatabase, client: OpsClient
+) -> None:
+    """It is shown as one that no job has described."""
+    run(database, "orders", HEALTHY)
+    run(database, "sales", HEALTHY)
+    database.describe("sales", {"of": "another version"})
+
+    assert listed(client).keys() == {"orders", "sales"}
+    assert client.get("/readyz").status_code == 200
+    assert client.get("/api/pipelines/sales").json()["pipeline"] is None
+    assert 'endmark_run_up{pipeline="sales"} 1.0' in client.get("/metrics").text
+
+
+@pytest.mark.parametrize("replaced", [True, False], ids=["replaced", "deleted"])
+def test_a_file_that_is_replaced_or_deleted_is_opened_anew(
+    database: OpsDatabase, client: OpsClient, tmp_path: Path, replaced: bool
+) -> None:
+    run(database, "orders", HEALTHY)
+    assert listed(client).keys() == {"orders"}
+    for file in tmp_path.glob("ops.db*"):
+        file.rename(tmp_path / f"old-{file.name}")
+    if replaced:
+        with closing(OpsDatabase(str(database.engine.url))) as other:
+            run(other, "sales", HEALTHY)
+
+    assert listed(client).keys() == ({"sales"} if replaced else set())
+
+
+def test_a_retired_pipeline_is_forgotten(database: OpsDatabase, client: OpsClient) -> None:
+    """Not while its job lives; and others stay."""
+    url = f"--ops-url={database.engine.url}"
+    run(database, "orders", HEALTHY)
+    run(database, "sales", HEALTHY)
+    assert endmark("forget", "orders", url).returncode == 2
+    assert listed(client).keys() == {"orders", "sales"}
+
+    database.set_run_state("run-of-orders", "stopped")
+    assert endmark("forget", "orders", url).returncode == 0
+    assert listed(client).keys() == {"sales"}
+    assert 'pipeline="orders"' not in client.get("/metrics").text
+    again = endmark("forget", "orders", url)
+    assert (again.returncode, "has nothing of orders" in again.stderr) == (2, True)
+
+
 def test_each_pipeline_has_its_own_tables() -> None:
     reach = Reach(warehouse="/data/{pipeline}/tables")
     assert reach.warehouse_of("orders") == Path("/data/orders/tables")
@@ -186,6 +231,8 @@ def test_durations_of_batches_are_a_histogram_from_the_start(
     assert count == 3
     assert total == pytest.approx(700.3)
     assert [buckets[bound] for bound in ("0.1", "0.25", "300.0", "+Inf")] == [1, 2, 2, 3]
-    database.record_batch("orders", 0, "run-of-orders", {"batch_seconds{phase=total}": 1.0}, {})
+    database.set_run_state("run-of-orders", "stopped")
+    database.start_run("run-3", "orders", "another app", "/another")
+    database.record_batch("orders", 0, "run-3", {"batch_seconds{phase=total}": 1.0}, {})
     assert shown("orders")[0] == 4  # a new checkpoint counts from 0
     assert shown("orders")[0] == 4
