@@ -50,8 +50,8 @@ def fill(template: str, **fragments: str) -> str:
 
 
 def _exact_sum(values: list[float] | None) -> float | None:
-    """The double nearest to the exact sum; `None` for no values, and for a sum beyond all doubles."""
-    if not values:
+    """The double nearest to the exact sum; `None` for no values, and if the sum is no finite double."""
+    if not values or not all(map(math.isfinite, values)):
         return None
     try:
         return math.fsum(values)

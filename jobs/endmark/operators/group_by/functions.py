@@ -7,6 +7,7 @@ measures but `Count` ignore nulls.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -43,10 +44,26 @@ class Min(MeasureSpec):
 
 @dataclass(frozen=True)
 class Max(MeasureSpec):
-    """The greatest value."""
+    """The greatest value. NaN is greater than all numbers, as in SQL and in `Sorted`."""
+
+    @property
+    def has_nan(self) -> str:
+        """The column of state that says whether a value is NaN, which Arrow's `max` leaves out."""
+        return f"{self.name}$nan"
 
     def kept(self) -> dict[str, tuple[pa.DataType, str]]:
-        return {self.name: (self.kind, "max")}
+        kept = {self.name: (self.kind, "max")}
+        return kept | {self.has_nan: (pa.bool_(), "any")} if pa.types.is_floating(self.kind) else kept
+
+    def of_rows(self, rows: pa.RecordBatch) -> list[pa.Array]:
+        value = self.value_in(rows)
+        return [value, pc.is_nan(value)] if pa.types.is_floating(self.kind) else [value]
+
+    def ended(self, groups: pa.RecordBatch, spread: pa.Array | None) -> pa.Array:
+        greatest = super().ended(groups, spread)
+        if not pa.types.is_floating(self.kind):
+            return greatest
+        return pc.if_else(pc.fill_null(groups.column(self.has_nan), False), math.nan, greatest)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from endmark.state.store import SegmentStore
 
 _PLACE, _AMOUNT, _VALUE, _TIMES = "$place", "$amount", "$value", "$times"  # key columns have no `$`
+_NOT_FINITE = -1  # the places of digits begin at 0
 
 
 class Spread(ABC):
@@ -103,19 +104,33 @@ class SortedValues(Spread):
 
 
 class Digits(Spread):
-    """The digits of an exact sum of doubles. The measure is the double nearest to the sum."""
+    """The digits of an exact sum of doubles. The measure is the double nearest to the sum.
+
+    Infinite values and NaN have no digits. They are counted in a row of place `_NOT_FINITE`, and make the sum
+    null.
+    """
 
     own = _PLACE
     added = _AMOUNT
 
     def _rows(self, keys: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
-        at, places, amounts = exact_sum.digits(values.to_numpy(zero_copy_only=False))
+        numbers = values.to_numpy(zero_copy_only=False)
+        finite = np.isfinite(numbers)
+        at, places, amounts = exact_sum.digits(np.where(finite, numbers, 0.0))
+        if not finite.all():
+            odd = np.flatnonzero(~finite)
+            at, amounts = np.concatenate([at, odd]), np.concatenate([amounts, np.ones(len(odd), np.int64)])
+            places = np.concatenate([places, np.full(len(odd), _NOT_FINITE)])
         digits = keys.take(pa.array(at)).append_column(_PLACE, pa.array(places))
         return digits.append_column(_AMOUNT, pa.array(amounts).cast(exact_sum.AMOUNT))
 
     def _values(self, rows: pa.RecordBatch, owners: Ints, count: int) -> pa.Array:
         places = rows.column(_PLACE).to_numpy()
-        return pa.array(exact_sum.nearest(owners, places, rows.column(_AMOUNT), count))
+        odd = places == _NOT_FINITE
+        is_null = np.zeros(count, bool)
+        is_null[owners[odd]] = True
+        amounts = rows.column(_AMOUNT).filter(pa.array(~odd))
+        return pa.array(exact_sum.nearest(owners[~odd], places[~odd], amounts, count), mask=is_null)
 
 
 def _one_zero(values: pa.Array) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
@@ -120,6 +121,8 @@ FUNCTIONS: dict[str, tuple[type[MeasureSpec], str, pa.DataType, pa.DataType]] = 
     "least": (Min, "paid", DECIMAL, DECIMAL),
     "opened": (First, "price", DOUBLE, DOUBLE),
     "ended": (Last, "price", DOUBLE, DOUBLE),
+    "lowest": (Min, "price", DOUBLE, DOUBLE),
+    "highest": (Max, "price", DOUBLE, DOUBLE),
 }
 
 
@@ -178,6 +181,8 @@ def test_measures_do_not_hang_on_order(tmp_path: Path, cuts: list[int], reverse:
         "least": Decimal("-1.30"),
         "opened": 1e17,
         "ended": -1e17,
+        "lowest": -1e17,
+        "highest": 1e17,
     }
 
 
@@ -198,6 +203,35 @@ def test_a_sum_beyond_its_type_is_null(tmp_path: Path, pieces: int) -> None:
     assert found["paid"] == Decimal("3e25")
     assert found["usually_paid"] == 1e25
     assert found["prices"] == 1
+
+
+@pytest.mark.parametrize(
+    ("prices", "lowest", "highest"),
+    [
+        ([1.5, math.inf], 1.5, math.inf),
+        ([-math.inf, 1.5, math.inf], -math.inf, math.inf),
+        ([math.nan, 1.5], 1.5, math.nan),
+        ([math.inf, None, math.nan], math.inf, math.nan),
+        ([math.nan, math.nan], math.nan, math.nan),
+    ],
+)
+@pytest.mark.parametrize("together", [True, False])
+def test_a_sum_of_what_is_not_finite_is_null(
+    tmp_path: Path, prices: list[float | None], lowest: float, highest: float, together: bool
+) -> None:
+    """The relation and frames may bring infinite values and NaN. It was a wrong number, such as 1024."""
+    rows = [(price, 1, None, 5, 0, at) for at, price in enumerate(prices)]
+
+    found = measured(tmp_path, [rows] if together else [[row] for row in rows])
+
+    assert (found["total"], found["mean"]) == (None, None)
+    assert repr((found["lowest"], found["highest"])) == repr((lowest, highest))
+    assert repr(found["each_price"]) == repr(sorted((p for p in prices if p is not None), key=_nan_last))
+    assert found["prices"] == len({repr(price) for price in prices if price is not None})
+
+
+def _nan_last(value: float) -> tuple[bool, float]:
+    return math.isnan(value), 0.0 if math.isnan(value) else value
 
 
 @pytest.mark.parametrize("name", ["l_item", "price_sum", "price_max", "time"])
