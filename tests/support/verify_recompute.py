@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -33,7 +34,7 @@ from support.verify_others import OTHERS
 from support.verify_places import arrow_schema, schema_of, to_kafka
 from support.verify_world import EPOCH, TWO_EACH, Record, Row
 
-SELLERS: Sellers = [(1, "Ann", 4.5), (2, "Bo", None), (3, None, -0.5)]
+SELLERS: Sellers = [(1, "Ann", 4.5), (2, "Bo", None), (3, None, -math.inf)]
 # Two rows that differ, and two that do not.
 _MANY: Sellers = [*SELLERS, (1, "Anna", -1.0), (2, "Bo", None)]
 # Versions by seconds from when on: one seller's change each second, and one of them never holds.

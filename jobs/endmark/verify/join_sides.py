@@ -70,7 +70,8 @@ def spelled(value: str, kind: ColumnType) -> str:
         case Domain.DATE:
             return f"strftime({value}, '%Y-%m-%d')"
         case Domain.DECIMAL:
-            return f"{value}::VARCHAR"
+            # DuckDB writes the half of a decimal(4,4) as .5000.
+            return rf"regexp_replace({value}::VARCHAR, '^(-?)\.', '\10.')"
     return value
 
 

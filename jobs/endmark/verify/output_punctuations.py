@@ -170,10 +170,10 @@ def _add_keys(session: Session, stage: Stage) -> None:
     for given in stage.shown_inputs:
         columns = dict(zip(stage.key_columns(given), kinds, strict=True))
         scalars = {
-            column: _scalar(f"k.{name(key_column(columns[column]))}", kinds[columns[column]])
+            column: scalar(f"k.{name(key_column(columns[column]))}", kinds[columns[column]])
             for column in sorted(columns)
         }
-        members = ", ".join(f"{text(column)}: {{'equals': {scalar}}}" for column, scalar in scalars.items())
+        members = ", ".join(f"{text(column)}: {{'equals': {value}}}" for column, value in scalars.items())
         written_key = f"{{{members}}}"
         session.run(_KEYS, written=written_key)
         session.run(_UNCERTAIN_KEYS, written=written_key)
@@ -187,10 +187,10 @@ def _partitions(stage: Stage, given: str) -> str:
     return fill("(SELECT count(*) FROM ranges WHERE topic IN ($topics))", topics=topics)
 
 
-def _scalar(value: str, kind: ColumnType) -> str:
+def scalar(value: str, kind: ColumnType) -> str:
     """The SQL of a value as in `spelled`, but with decimals that have no zeros at the end."""
     if kind.domain is Domain.DECIMAL:
-        return rf"regexp_replace({value}::VARCHAR, '\.0*$$|(\.[0-9]*[1-9])0*$$', '\1')"
+        return rf"regexp_replace({spelled(value, kind)}, '\.0*$$|(\.[0-9]*[1-9])0*$$', '\1')"
     return spelled(value, kind)
 
 
