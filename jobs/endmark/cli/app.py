@@ -78,6 +78,7 @@ _UNWRITABLE = {
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 # The extra that has the packages of a command; all others need those of a job, or none.
+_MASTER = r"local(\[[^\]]+\])?|local-cluster\[[^\]]+\]|yarn|(spark|k8s)://\S+"
 _EXTRAS = {"demo": "spark,ops", "maintain": "verify", "ops": "ops", "status": "ops", "verify": "verify"}
 
 app = typer.Typer(
@@ -91,6 +92,12 @@ app = typer.Typer(
 def _memory(given: str) -> str:
     if re.fullmatch("[1-9][0-9]*[kmgt]b?", given, re.IGNORECASE) is None:
         raise typer.BadParameter(f"{given!r} must be a number and a unit, such as 2g or 512m")
+    return given
+
+
+def _master(given: str) -> str:
+    if re.fullmatch(_MASTER, given) is None:
+        raise typer.BadParameter(f"{given!r} must be local[N], yarn, spark://HOST:PORT or k8s://URL")
     return given
 
 
@@ -318,7 +325,9 @@ def run(
     warehouse: Warehouse = None,
     checkpoint: Checkpoint = None,
     ops_url: OpsUrl = OPS_URL,
-    master: Annotated[str, typer.Option(help="Spark master; ignored under spark-submit.")] = "local[2]",
+    master: Annotated[
+        str, typer.Option(help="Spark master; ignored under spark-submit.", callback=_master)
+    ] = "local[2]",
     buckets: Annotated[
         int, typer.Option(min=1, help="Hash shares of state, one task each; later a multiple.")
     ] = 2,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -34,12 +35,14 @@ def engine(url: str, answer_seconds: int) -> sa.Engine:
     """Return the engine of this process for a URL. Its statements fail after `answer_seconds`.
 
     Raises:
-        ConfigError: the text is no URL, or its database or driver is not supported.
+        ConfigError: the text is no URL, its database or driver is not supported, or its file is missing.
         MissingPartError: the URL's driver is not installed.
     """
-    backend = backend_of(url)
+    backend, parsed = backend_of(url), database_url(url, "the relation's URL")
+    if backend == "sqlite":
+        _require_file(parsed)
     found = sa.create_engine(
-        database_url(url, "the relation's URL"),
+        parsed,
         connect_args=_connect_arguments(backend, answer_seconds),
         # Both styles take values in the order of their placeholders.
         paramstyle="qmark" if backend == "sqlite" else "format",
@@ -57,6 +60,13 @@ def engine(url: str, answer_seconds: int) -> sa.Engine:
     if found.driver == "pymysql":
         sa.event.listen(found, "do_connect", _connect_as_text)
     return found
+
+
+def _require_file(url: sa.URL) -> None:
+    """Refuse a SQLite file that is missing, which SQLite would create."""
+    file = url.database
+    if file and not file.startswith((":", "file:")) and not Path(file).exists():
+        raise ConfigError(f"the relation's file {file} does not exist; correct its URL, or create the table")
 
 
 def _connect_as_text(_: Any, __: Any, places: Sequence[Any], names: Mapping[str, Any]) -> TextConnection:

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 import sqlalchemy as sa
 
-from endmark.errors import MissingPartError
+from endmark.errors import ConfigError, MissingPartError
 from endmark.relation import connection
 from endmark.relation.outage import RelationUnreachableError
 from support.mysql import MySql
@@ -62,3 +62,10 @@ def test_no_read_waits_for_a_connection(tmp_path_factory: pytest.TempPathFactory
         found = list(pool.map(lambda reader: reader.pages([(None, None)]).num_rows, readers))
 
     assert found == [2] * len(readers)
+
+
+@pytest.mark.parametrize("url", ["sqlite:///{}/shop.db", "sqlite:///{}/no/shop.db"])
+def test_a_file_that_is_missing_is_not_made(tmp_path: Path, url: str) -> None:
+    with pytest.raises(ConfigError, match=r"the relation's file \S+shop.db does not exist; correct its URL"):
+        connection.engine(url.format(tmp_path), 5)
+    assert list(tmp_path.iterdir()) == []
