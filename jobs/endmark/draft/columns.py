@@ -72,7 +72,7 @@ def _unfit(name: str, values: Sequence[Spelled], kind: ColumnType | None) -> str
         return "always null"
     if kind is None:
         nested = sum(value.plain[:1] in "{[" for value in values)
-        return "a list or an empty object" if nested else "values of several types"
+        return "a list, or an object that is empty or too deep" if nested else "values of several types"
     return None
 
 

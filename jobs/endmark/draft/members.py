@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from endmark.pipeline.record_parts import MEMBER
 from endmark.pipeline.sources import COORDINATES
+from endmark.wire.spelling import MOST_LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -19,10 +20,13 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 
 
 def leaves(document: Mapping[str, Any], before: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yield the values of a JSON object and of the objects within it, with their paths."""
+    """Yield the values of a JSON object and of the objects within it, with their paths.
+
+    An object that is too deep for its members to be columns is a value.
+    """
     for name, value in document.items():
         path = (*before, name)
-        if isinstance(value, dict) and value:
+        if isinstance(value, dict) and value and len(path) < MOST_LEVELS:
             yield from leaves(value, path)
         else:
             yield path, value

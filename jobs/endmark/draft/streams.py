@@ -13,8 +13,11 @@ from endmark.draft.columns import LIKE_A_KEY, fits, infer, is_rounded, time_of
 from endmark.draft.reading import read
 from endmark.errors import ConfigError
 from endmark.pipeline.formats import FORMATS
+from endmark.pipeline.record_parts import RecordPart
 from endmark.pipeline.sources import EventTime
 from endmark.types import Spelling
+from endmark.wire.shape import shape_of
+from endmark.wire.spelling import TooLargeError, require_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,6 +75,14 @@ class DraftStream:
     def required(self) -> tuple[str, ...]:
         """The columns that the stream cannot do without: the event time, and those of punctuations."""
         return (self.event_time, *self.punctuated_on)
+
+    @property
+    def paths(self) -> dict[str, tuple[str, ...]]:
+        """For each column the names of the nested members that lead to it."""
+        return {
+            name: RecordPart.parse(self.taken_from[name]).path if name in self.taken_from else (name,)
+            for name in self.columns
+        }
 
     @property
     def key_columns(self) -> dict[str, ColumnType]:
@@ -132,7 +143,31 @@ def draft_stream(name: str, sample: Sample) -> DraftStream:
     _note_time(found, list(disorder))
     _note_promises(found, reading)
     _require(found, inferred)
+    _leave_out_deep(found)
     return found
+
+
+def _leave_out_deep(found: DraftStream) -> None:
+    """Leave out the columns of the deepest objects, one object after the other, until rows can be read."""
+    while not _is_readable(found):
+        objects = [path[:-1] for name, path in found.paths.items() if name not in found.required]
+        if not objects:
+            return  # the check of the drafted file says what is wrong
+        deepest = max(reversed(objects), key=len)
+        for name in [name for name, path in found.paths.items() if path[:-1] == deepest]:
+            if name not in found.required:
+                found.leave_out(name, "rows of so many members so deep in objects cannot be read")
+
+
+def _is_readable(found: DraftStream) -> bool:
+    """Return whether the rows of a stream can be read, if members that are no columns are left out."""
+    if FORMATS[found.format].refuse_unreadable is None:
+        return True
+    try:
+        require_size(found.columns, shape_of(found.paths), ignoring=found.ignores)
+    except TooLargeError:
+        return False
+    return True
 
 
 def _note_columns(found: DraftStream, reading: Reading, inferred: Inferred) -> None:

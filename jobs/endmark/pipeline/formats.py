@@ -25,6 +25,8 @@ class Format:
         heartbeats: whether a punctuation may be a heartbeat, on the column of event time.
         deletions: whether a record may be the deletion of a row.
         members: whether columns may be members of objects in a value, or members of other names.
+        refuse_unreadable: raises a `ValueError` for a stream whose members are too many or too deep in
+            objects to be read; `None` if any can be.
         schemas: the name that a registry has for the type of the schemas by which records are written;
             `None` if there are none.
     """
@@ -35,6 +37,7 @@ class Format:
     heartbeats: bool = True
     deletions: bool = False
     members: bool = False
+    refuse_unreadable: Callable[[Stream], None] | None = None
     schemas: str | None = None
 
 
@@ -146,11 +149,33 @@ def _required(schemas: WriterSchemas | None) -> WriterSchemas:
     return schemas
 
 
+def _refuse_large(stream: Stream) -> None:
+    """Refuse members that one regular expression cannot match."""
+    from endmark.wire.shape import shape_of
+    from endmark.wire.spelling import MOST_LEVELS, TooLargeError, require_size
+
+    paths = stream.value_paths
+    deepest = max(paths, key=lambda name: len(paths[name]))
+    inside = len(paths[deepest]) - 1
+    if inside >= MOST_LEVELS:
+        raise ValueError(
+            f"taken_from.{deepest}: the member is within {inside} objects, and one within more than "
+            f"{MOST_LEVELS - 1} cannot be read; leave the column out, under `extra: ignore`"
+        )
+    try:
+        require_size(stream.columns, shape_of(paths), ignoring=stream.extra == "ignore")
+    except TooLargeError:
+        raise ValueError(
+            f"columns: {len(paths)} members of a value, of which {deepest!r} is within {inside} objects, "
+            "are too many to be read; leave some out, at best all of an object, under `extra: ignore`"
+        ) from None
+
+
 _UPDATES = {"updates": "only streams of Debezium's formats have updates"}
 _SCHEMA_FILE = {"schema_file": "only records of Avro and Protobuf have a schema"}
 
 FORMATS = {
-    "json": Format("A record is a JSON object.", _json, members=True),
+    "json": Format("A record is a JSON object.", _json, members=True, refuse_unreadable=_refuse_large),
     "xml": Format(
         "A record is a flat XML document.",
         _xml,
@@ -166,6 +191,7 @@ FORMATS = {
         heartbeats=False,
         deletions=True,
         members=True,
+        refuse_unreadable=_refuse_large,
     ),
     "avro": Format(
         "A record is Avro, behind a zero byte and the id of its schema in the `registry`, or by the schema "

@@ -210,13 +210,15 @@ class Stream(Model):
         return self
 
     def _check_format(self) -> None:
-        """Refuse members of a value whose format has none by path."""
+        """Refuse members of a value that its format cannot have or read."""
         for name, part in self.taken_from.items():
             if part.origin is Origin.VALUE and not FORMATS[self.format].members:
                 raise ValueError(
                     f"taken_from.{name}: a value in `format: {self.format}` has no members by path; declare "
                     "the column by its name there, or take it from the key, a header or the timestamp"
                 )
+        if (refuse := FORMATS[self.format].refuse_unreadable) is not None:
+            refuse(self)
 
     @property
     def parts(self) -> dict[str, RecordPart]:

@@ -17,7 +17,7 @@ from endmark.punctuation.json_shape import MEMBER
 from endmark.punctuation.scalars import EXAMPLES, ZONE, from_scalar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from endmark.types import ColumnType
     from endmark.wire.shape import Shape
@@ -47,6 +47,9 @@ ANY_TOKENS = rf"(?:[\[\]{{}},:0-9eE+. \t\r\n-]|true|false|null|{_TEXT})*"  # JSO
 _NUMBER = rf"{_INTEGER}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{{1,2}})?"
 _WORD = rf"{_TEXT}|true|false|null"
 _OPENING = r"[\[{]"
+# Of an expression of rows. RE2 refuses those of 1.2 million characters, and takes 0.2 s for each of these.
+_MOST_CHARACTERS = 1_000_000
+MOST_LEVELS = 100  # of objects with columns; RE2 reads 1,000 brackets in brackets, and a level has three
 _LEVELS = 8  # of objects and lists; with more, or with larger exponents, a record is read by itself
 
 
@@ -71,6 +74,10 @@ _ANY_VALUE = rf"(?:{_WORD}|{_NUMBER}|{_nested(_OPENING)})"
 ANY_OBJECT = _nested(r"\{")
 
 
+class TooLargeError(ValueError):
+    """The expression of a shape is so large that RE2 might refuse it."""
+
+
 def pattern(kind: ColumnType) -> str:
     """Return a regular expression for values of a type, without null.
 
@@ -93,8 +100,27 @@ def members(values: Mapping[str, str], others: str | None = None) -> str:
         others: the expression of other members, such as `undeclared` returns; `None` allows no others.
     """
     known = [rf'"{re.escape(name)}"{WS}:{WS}{value}' for name, value in values.items()]
-    one = "|".join([*known, *([] if others is None else [others])])
-    return rf"\{{{WS}{_several(f'(?:{one})')}{WS}\}}"
+    longest = max(known, key=len)
+    rest = [*(each for each in known if each is not longest), *([] if others is None else [others])]
+    return rf"\{{{WS}{_with_at_most_one(longest, rest)}{WS}\}}"
+
+
+def _with_at_most_one(longest: str, rest: Sequence[str]) -> str:
+    """Return an expression for members with commas between them, of which one does not stand there twice.
+
+    Commas take two copies of what stands between them, and objects in objects then 2, 4, 8 copies. So an
+    object that is longer than all members beside it is written once. Fourteen levels were too large for RE2.
+
+    Args:
+        longest: the expression of the longest member.
+        rest: the expressions of the others, which may stand there several times.
+    """
+    if sum(map(len, rest)) >= len(longest):
+        return _several(f"(?:{'|'.join([longest, *rest])})")
+    if not rest:
+        return f"(?:{longest})?"
+    other = f"(?:{'|'.join(rest)})"
+    return rf"(?:(?:{other}{WS},{WS})*(?:{longest}|{other})(?:{WS},{WS}{other})*)?"
 
 
 def row(columns: Mapping[str, ColumnType], shape: Shape, *, ignoring: bool = False) -> str:
@@ -120,12 +146,31 @@ def shaped(shape: Shape, values: Mapping[str, str], *, ignoring: bool = False) -
         values: the expression of each column's value.
         ignoring: whether objects may have other members. Of their values, only the number of brackets is
             checked. `$punctuation` is no such member.
+
+    Raises:
+        TooLargeError: the shape has too many members in too many objects.
     """
     inner = {
         name: values[at] if isinstance(at, str) else f"(?:{shaped(at, values, ignoring=ignoring)}|null)"
         for name, at in shape.items()
     }
-    return members(inner, undeclared(shape) if ignoring else None)
+    found = members(inner, undeclared(shape) if ignoring else None)
+    if len(found) > _MOST_CHARACTERS:  # an inner object is refused before the objects around it are written
+        raise TooLargeError(f"an expression of {len(found):,} characters")
+    return found
+
+
+def require_size(columns: Mapping[str, ColumnType], shape: Shape, *, ignoring: bool) -> None:
+    """Refuse a shape whose expressions would be too large, be its values those of columns or any scalars.
+
+    Args:
+        columns, shape, ignoring: the arguments of `row`.
+
+    Raises:
+        TooLargeError: the shape has too many members in too many objects.
+    """
+    values = {name: f"(?:{max(pattern(kind), ANY_SCALAR, key=len)}|null)" for name, kind in columns.items()}
+    shaped(shape, values, ignoring=ignoring)
 
 
 def undeclared(names: Iterable[str]) -> str:

@@ -202,10 +202,10 @@ def test_what_cannot_be_a_column_is_named() -> None:
     drafted = draft("p", [of(*rows)])
     assert list(drafted.streams[0].columns) == ["at"]
     for said in (
-        "items is left out: a list or an empty object",
+        "items is left out: a list, or an object that is empty or too deep",
         "none is left out: always null",
         '"a.b" is left out: no name',
-        "rest is left out: a list or an empty object",
+        "rest is left out: a list, or an object that is empty or too deep",
     ):
         assert said in drafted.streams[0].notes["extra"]
 
@@ -242,6 +242,24 @@ def test_members_of_inner_objects_are_columns_by_their_paths() -> None:
         "kafka_offset_2": "value.kafka_offset",
     }
     assert declared.extra == "dead_letter"
+
+
+def test_what_makes_rows_too_large_to_be_read_is_left_out() -> None:
+    """Objects that are too deep, and those beyond what one expression can match."""
+    inner: dict[str, Any] = {"id": 1}
+    for _ in range(500):
+        inner = {"in": inner}
+    row = {"deep": inner, **{f"o{number}": {"id": number} for number in range(150)}}
+    drafted = draft("p", [of(row)])
+    [stream] = loaded(drafted.text).streams.values()
+    [notes] = [each.notes for each in drafted.streams]
+
+    assert stream.extra == "ignore"
+    assert 80 < len(stream.columns) < 100
+    assert (
+        "is left out: a list, or an object that is empty or too deep; o149_id is left out: rows of so many"
+        in notes["extra"]
+    )
 
 
 def test_the_event_time_is_the_timestamp_that_is_most_in_order() -> None:

@@ -103,6 +103,37 @@ def test_parts_that_cannot_give_the_columns_are_refused(
         stream(taken_from, **fields)
 
 
+@pytest.mark.parametrize("format", ["json", "debezium"])
+@pytest.mark.parametrize(
+    ("paths", "error"),
+    [
+        (
+            [f"value.o{number}.a.b.c.id" for number in range(300)],
+            "301 members of a value, of which 'c0' is within 4 ob",
+        ),
+        (
+            ["value." + "a." * 100 + "id"],
+            "taken_from.c0: the member is within 100 objects, and one within more than 99",
+        ),
+    ],
+)
+def test_members_that_no_expression_can_match_are_refused(format: str, paths: list[str], error: str) -> None:  # noqa: A002
+    """RE2 refuses an expression of so many. The parser failed then, after the pipeline had been checked."""
+    columns = {f"c{number}": "long" for number in range(len(paths))}
+    declared = {
+        "topic": "orders",
+        "format": format,
+        "columns": columns | {"at": "timestamp"},
+        "taken_from": dict(zip(columns, paths, strict=True)),
+        "event_time": {"column": "at"},
+        "extra": "ignore",
+    }
+    with pytest.raises(ValidationError, match=error):
+        Stream.model_validate(declared)
+
+    assert len(Stream.model_validate(declared | {"format": "avro"}).columns) == len(paths) + 1
+
+
 @pytest.mark.parametrize("format", ["xml", "avro"])
 def test_other_formats_have_keys_headers_and_timestamps(format: str) -> None:  # noqa: A002
     parts = {"order_id": "key.id", "tenant": "header.tenant"}

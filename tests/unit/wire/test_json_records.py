@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -401,6 +402,53 @@ def test_inner_objects_are_strict_unless_others_are_ignored() -> None:
     assert strict.rejections[1].error == (
         "field 'order.customer.id' is not declared; declared are order.id, order.customer.full-name, fee"
     )
+
+
+@pytest.mark.parametrize("ignoring", [False, True])
+def test_objects_in_objects_are_read_to_a_usual_depth(ignoring: bool) -> None:
+    """The expression of a row doubled with each level, and RE2 refused that of 14."""
+    levels = [f"in{number}" for number in range(20)]
+    paths = {level: (*levels[:depth], "id") for depth, level in enumerate(levels)}
+    inner: dict[str, Any] = {"id": 19}
+    for depth in reversed(range(19)):
+        inner = (
+            {"id": depth, levels[depth]: inner, "also": [7]}
+            if depth % 2
+            else {levels[depth]: inner, "id": depth}
+        )
+    parser = JsonParser(dict.fromkeys(levels, ColumnType.LONG), (), paths=paths, ignoring=ignoring)
+    text = json.dumps(inner)
+    parsed = parser.parse(values((text if ignoring else text.replace(', "also": [7]', "")).encode()))
+
+    assert parsed.rows.to_pylist() == [{level: depth for depth, level in enumerate(levels)}]
+
+
+@pytest.mark.parametrize("ignoring", [False, True])
+@pytest.mark.parametrize("order", list(itertools.permutations(["id", "deep", "fee"])))
+def test_commas_stand_between_members_alone(order: tuple[str, ...], ignoring: bool) -> None:
+    """Also beside an object that is longer than the other members, wherever it stands."""
+    paths = {"id": ("id",), "name": ("deep", "name"), "at": ("deep", "at"), "fee": ("fee",)}
+    parser = JsonParser({name: COLUMNS[name] for name in paths}, (), paths=paths, ignoring=ignoring)
+    members = {
+        "id": '"id": 1',
+        "deep": '"deep": {"name": "a", "at": "2026-01-01T00:00:00Z"}',
+        "fee": '"fee": "1.00"',
+    }
+    first, second, third = (members[name] for name in order)
+    good = f"{first}, {second}, {third}"
+    spoilt = [
+        f"{good}, ",
+        f", {good}",
+        f"{first} {second}, {third}",
+        f"{first}, , {second}, {third}",
+        f"{first}, {second} {third}",
+        f"{first}, {second}, , {third}",
+    ]
+    sent = ["{" + each + "}" for each in [good, *spoilt, f"{good}, {members['deep']}"]]
+    parsed = parser.parse(values(*(text.encode() for text in sent)))
+
+    assert parsed.row_at.tolist() == [0]
+    assert [each.reason for each in parsed.rejections] == ["malformed"] * 6 + ["duplicate_field"]
 
 
 def test_a_punctuation_names_a_column_wherever_rows_have_it() -> None:
