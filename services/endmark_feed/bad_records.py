@@ -18,17 +18,19 @@ _REMEMBERED = 1_000  # closed keys to choose from, so a row may break a promise 
 
 @dataclass(frozen=True)
 class Spoilable:
-    """A stream of JSON rows that gets bad records. None of its columns is nullable.
+    """A stream of JSON rows that gets bad records.
 
     Args:
         time_column: the column of its event time.
         key_column: the column, a long, of which its promises name a value.
         unique: whether each row promises that its key does not come again; otherwise punctuations do.
+        nullable: the columns that a good row may lack, so that none is spoilt.
     """
 
     time_column: str
     key_column: str
     unique: bool = False
+    nullable: tuple[str, ...] = ()
 
 
 def with_bad_records(
@@ -93,7 +95,7 @@ def _spoil(
             model = _after_closing(model, stream, ruled_out[int(random.integers(len(ruled_out)))])
             value = model.value
         case _:
-            value = _dump(_change(json.loads(model.value), kind, stream.time_column, random))
+            value = _dump(_change(json.loads(model.value), kind, stream, random))
     return model._replace(value=value, kind=kind)
 
 
@@ -102,8 +104,11 @@ def _after_closing(model: Message, stream: Spoilable, promise: Message) -> Messa
     return model._replace(partition=promise.partition, key=promise.key, value=_dump(row))
 
 
-def _change(row: dict[str, Any], kind: Kind, time_column: str, random: np.random.Generator) -> dict[str, Any]:
-    column = list(row)[int(random.integers(len(row)))]
+def _change(
+    row: dict[str, Any], kind: Kind, stream: Spoilable, random: np.random.Generator
+) -> dict[str, Any]:
+    able = [column for column in row if column not in stream.nullable]
+    column = able[int(random.integers(len(able)))]
     match kind:
         case Kind.WRONG_TYPE:
             row[column] = 7 if isinstance(row[column], str) else "seven"
@@ -112,8 +117,8 @@ def _change(row: dict[str, Any], kind: Kind, time_column: str, random: np.random
         case Kind.UNKNOWN_FIELD:
             row["colour"] = "red"
         case Kind.LATE:
-            at = datetime.fromisoformat(row[time_column]) - timedelta(seconds=random.uniform(0.5, 5.0))
-            row[time_column] = at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            at = datetime.fromisoformat(row[stream.time_column]) - timedelta(seconds=random.uniform(0.5, 5.0))
+            row[stream.time_column] = at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return row
 
 

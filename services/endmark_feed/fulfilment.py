@@ -36,7 +36,7 @@ _PER_ORDER = 4.8  # records of an order: itself, the payment, the shipment and t
 _BEGIN = datetime.fromisoformat(EPOCH)
 _STREAMS = {
     ORDERS: Spoilable("ordered_at", "order_id", unique=True),
-    PAYMENTS: Spoilable("paid_at", "order_id"),
+    PAYMENTS: Spoilable("paid_at", "order_id", nullable=("method",)),
     SHIPMENTS: Spoilable("sent_at", "order_id"),
 }
 _METHODS = ("card", "invoice", "transfer")

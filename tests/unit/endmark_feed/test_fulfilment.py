@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
+from endmark.pipeline.file import load
+from endmark.pipeline.formats import FORMATS
+from endmark.pipelines import AUCTION
 from endmark_feed.bad_records import with_bad_records
 from endmark_feed.customers import CUSTOMERS
 from endmark_feed.fulfilment import (
@@ -28,7 +32,7 @@ from endmark_feed.fulfilment import (
     fill,
     messages,
 )
-from endmark_feed.message import BAD, VIOLATIONS, Kind, Message
+from endmark_feed.message import BAD, DEAD_LETTERS, VIOLATIONS, Kind, Message
 
 TIME = {ORDERS: "ordered_at", PAYMENTS: "paid_at", SHIPMENTS: "sent_at"}
 Rows = dict[str, dict[int, dict[str, Any]]]
@@ -109,6 +113,18 @@ def test_bad_records_are_of_every_kind_and_break_what_they_say(stream: list[Mess
             newest[place] = max(at, newest.get(place, at))
             if each.topic == ORDERS:  # a row of a unique key closes it
                 closed[place].add(row["order_id"])
+
+
+def test_the_pipeline_refuses_each_record_that_is_to_be_a_dead_letter(stream: list[Message]) -> None:
+    """Payments without `method`, which is optional, were called bad and were second payments of an order."""
+    streams = load(AUCTION.with_name("fulfilment.yaml"), {"ENDMARK_RELATION_URL": "sqlite://"}).streams
+    for name, declared in streams.items():
+        sent = [each for each in stream if each.topic == declared.topic]
+        parser = FORMATS[declared.format].parser(declared, name, ("order_id",), (), None)
+        rejections = parser.parse(pa.array([each.value for each in sent], pa.binary())).rejections
+        assert [each.at for each in rejections] == [
+            at for at, each in enumerate(sent) if each.kind in DEAD_LETTERS
+        ]
 
 
 def test_good_records_come_in_the_order_of_their_times(stream: list[Message]) -> None:
