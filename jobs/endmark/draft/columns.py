@@ -30,7 +30,7 @@ LIKE_A_KEY = re.compile(r"(.*_)?(id|key|no|nr|number|code)", re.IGNORECASE)
 # numbers have ten digits.
 _TIMES = (Spelling.MILLISECONDS, Spelling.MICROSECONDS)
 _FIRST, _LAST = datetime(2001, 9, 10, tzinfo=UTC), datetime(2050, 1, 1, tzinfo=UTC)
-_MOST = 0.9  # the share of values that must fit a type; the others are taken for errors of the producer
+MOST = 0.9  # the share of values that must fit a type; the others are taken for errors of the producer
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,18 @@ class Inferred:
     missing: dict[str, int]
 
 
-def infer(rows: Sequence[Row]) -> Inferred:
-    """Infer the columns of rows."""
+def infer(rows: Sequence[Row], *, nearly_times: bool = False) -> Inferred:
+    """Infer the columns of rows.
+
+    Args:
+        rows: the rows.
+        nearly_times: whether a column is one of timestamps if nearly all values are, though all of them are
+            texts or integers. The others are then dead letters, or times of other years.
+    """
     found = Inferred({}, {}, {})
     for name in dict.fromkeys(name for row in rows for name in row.values):
         values = [value for row in rows if (value := row.values.get(name)) is not None]
-        kind = _time_in_numbers(name, values) or kind_of(values)
+        kind = _time(name, values, MOST if nearly_times else 1.0) or kind_of(values)
         if reason := _unfit(name, values, kind):
             found.left_out[name] = reason
             continue
@@ -76,16 +82,18 @@ def _unfit(name: str, values: Sequence[Spelled], kind: ColumnType | None) -> str
     return None
 
 
-def _time_in_numbers(name: str, values: Sequence[Spelled]) -> ColumnType | None:
-    """Return the type of times as numbers that all values seem to be; `None` if they seem to be none."""
+def _time(name: str, values: Sequence[Spelled], share: float) -> ColumnType | None:
+    """Return the type of timestamps that a share of the values seem to be; `None` if they seem to be none."""
     if not values or LIKE_A_KEY.fullmatch(name):
         return None
-    kinds = (ColumnType(spelling.values, spelling=spelling) for spelling in _TIMES)
-    return next((kind for kind in kinds if all(_is_recent(value, kind) for value in values)), None)
+    kinds = [*(ColumnType(spelling.values, spelling=spelling) for spelling in _TIMES), ColumnType.TIMESTAMP]
+    least = share * len(values)
+    return next((kind for kind in kinds if sum(is_time(value, kind) for value in values) >= least), None)
 
 
-def _is_recent(value: Spelled, kind: ColumnType) -> bool:
-    return fits(value, kind) and _FIRST <= time_of(value, kind) < _LAST
+def is_time(value: Spelled, kind: ColumnType) -> bool:
+    """Return whether a value is a timestamp of a type, and of recent years if it is a number."""
+    return fits(value, kind) and (kind.spelling is None or _FIRST <= time_of(value, kind) < _LAST)
 
 
 def time_of(value: Spelled, kind: ColumnType) -> datetime:
@@ -107,7 +115,7 @@ def kind_of(values: Sequence[Spelled]) -> ColumnType | None:
         *_in_digits(values, quoted=True),
         ColumnType.STRING,
     ]
-    best, most = None, math.ceil(_MOST * len(values)) - 1
+    best, most = None, math.ceil(MOST * len(values)) - 1
     for kind in kinds:
         fitting = sum(fits(value, kind) for value in values)
         if fitting > max(most, 0):

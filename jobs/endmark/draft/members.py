@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from endmark.pipeline.sources import COORDINATES
 from endmark.wire.spelling import MOST_LEVELS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 Path = tuple[str, ...]
 """The names of the members that lead to a value."""
@@ -32,19 +33,22 @@ def leaves(document: Mapping[str, Any], before: Path = ()) -> Iterator[tuple[Pat
             yield path, value
 
 
-def names_of(rows: Iterable[Iterable[Path]], *, by_path: bool) -> dict[Path, str]:
+def names_of(rows: Sequence[Mapping[Path, object]], *, by_path: bool) -> dict[Path, str]:
     """Return a name for each member of some rows.
 
     A member of a row has its own name, if a column may have it. All others are named by their path. What a
-    pipeline file cannot name keeps a name that no column has.
+    pipeline file cannot name keeps a name that no column has. A member that is an object in some rows is one
+    in all, unless more rows have another value there. A null may stand for an object.
 
     Args:
-        rows: the paths of the values of each row.
+        rows: the values of each row by their paths.
         by_path: whether the format of the rows has members by path.
     """
     every = dict.fromkeys(path for row in rows for path in row)
-    objects = {path[:depth] for path in every for depth in range(1, len(path))}
-    paths = [path for path in every if path not in objects]  # a null may stand for an object
+    valued = Counter(path for row in rows for path, value in row.items() if value is not None)
+    objects = Counter(outer for row in rows for outer in {each for path in row for each in outers(path)})
+    flat = {path for path in every if not objects[path] or valued[path] > objects[path]}
+    paths = [path for path in every if path in flat and flat.isdisjoint(outers(path))]
     own = {path[0] for path in paths if len(path) == 1 and can_name(path[0])}
     taken = {name.lower() for name in (*own, *COORDINATES)}
     names: dict[Path, str] = {}
@@ -56,6 +60,11 @@ def names_of(rows: Iterable[Iterable[Path]], *, by_path: bool) -> dict[Path, str
         else:
             names[path] = ".".join(path)
     return names
+
+
+def outers(path: Path) -> list[Path]:
+    """Return the paths of the objects that a value is in."""
+    return [path[:depth] for depth in range(1, len(path))]
 
 
 def _is_plain(member: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from endmark.domain import PunctuationError
-from endmark.draft.members import leaves, names_of
+from endmark.draft.members import leaves, names_of, outers
 from endmark.errors import ConfigError
 from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.record_parts import Origin, RecordPart
@@ -39,6 +39,9 @@ class Spelled:
 
     quoted: str
     plain: str
+
+
+_OBJECT = Spelled("{}", "{}")
 
 
 @dataclass(frozen=True)
@@ -110,15 +113,21 @@ def read(sample: Sample) -> Reading:
             f"topic {sample.topic}: none of {len(valued)} records is a row; send some rows first, or give "
             "--sample"
         )
-    names = names_of((values for _, values in rows), by_path=FORMATS[found.format].members)
+    names = names_of([values for _, values in rows], by_path=FORMATS[found.format].members)
     found.taken_from = {
         name: str(RecordPart(Origin.VALUE, path)) for path, name in names.items() if path != (name,)
     }
-    found.rows = [
-        Row(record, {names[path]: value for path, value in values.items() if path in names})
-        for record, values in rows
-    ]
+    found.rows = [Row(record, _named_values(values, names)) for record, values in rows]
     return found
+
+
+def _named_values(
+    values: Mapping[Path, Spelled | None], names: Mapping[Path, str]
+) -> dict[str, Spelled | None]:
+    """Return the values of a row by the names of columns. An object in place of a value fits no type."""
+    found = {names[path]: value for path, value in values.items() if path in names}
+    odd = (outer for path in values for outer in outers(path) if outer in names)
+    return found | {names[path]: _OBJECT for path in odd}
 
 
 def _format(value: bytes) -> str:

@@ -9,28 +9,41 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from endmark.domain import Domain
-from endmark.draft.columns import LIKE_A_KEY, fits, infer, is_rounded, time_of
+from endmark.draft.columns import LIKE_A_KEY, MOST, fits, infer, is_rounded, is_time, time_of
 from endmark.draft.reading import read
 from endmark.errors import ConfigError
 from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.record_parts import RecordPart
 from endmark.pipeline.sources import EventTime
-from endmark.types import Spelling
+from endmark.types import ColumnType, Spelling
 from endmark.wire.shape import shape_of
 from endmark.wire.spelling import TooLargeError, require_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from endmark.draft.columns import Inferred
     from endmark.draft.reading import Reading, Row, Spelled
     from endmark.draft.samples import Sample
-    from endmark.types import ColumnType
 
 _LATENESSES = [1, 5, 30, 60, 300, 1_800, 3_600, 21_600, 86_400]  # seconds
 _DAY = 86_400
 _AHEAD: timedelta = EventTime.model_fields["ahead"].default
 _LIKE_A_TIME = re.compile(r'"?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:.*|1[0-9]{9}|1[0-9]{12}')
+
+
+@dataclass(frozen=True)
+class _Disorder:
+    """The disorder of timestamps.
+
+    Args:
+        most: by how much a row is older than the newest one before it in its partition, at most.
+        odd: the number of rows beyond a day that are left out there, since they are few. One default date,
+            such as 1970-01-01, set the lateness to 56 years.
+    """
+
+    most: timedelta
+    odd: int
 
 
 @dataclass
@@ -113,14 +126,15 @@ def draft_stream(name: str, sample: Sample) -> DraftStream:
     """
     reading = read(sample)
     inferred = infer(reading.rows)
+    if not _timestamps(inferred):  # one empty text among 100 times hid the event time
+        inferred = infer(reading.rows, nearly_times=True)
     disorder = {
         column: _disorder(reading.rows, column, kind.required)
-        for column, kind in inferred.columns.items()
-        if kind.domain is Domain.TIMESTAMP
+        for column, kind in _timestamps(inferred).items()
     }
     if not disorder:
         raise ConfigError(_without_time(sample.topic, reading.rows))
-    time = min(disorder, key=lambda column: (inferred.columns[column].nullable, disorder[column]))
+    time = min(disorder, key=lambda column: (inferred.columns[column].nullable, disorder[column].most))
     promised_on = _punctuated_on(reading, inferred, time)
     found = DraftStream(
         name,
@@ -129,7 +143,7 @@ def draft_stream(name: str, sample: Sample) -> DraftStream:
         dict(inferred.columns),
         {name: part for name, part in reading.taken_from.items() if name in inferred.columns},
         time,
-        _rounded_up(disorder[time]),
+        _rounded_up(disorder[time].most),
         is_ahead=any(_is_ahead(row, time, inferred.columns[time].required) for row in reading.rows),
         punctuated_on=promised_on,
         is_spread=bool(promised_on) and _is_spread(reading.rows, promised_on),
@@ -140,7 +154,7 @@ def draft_stream(name: str, sample: Sample) -> DraftStream:
         notes={},
     )
     _note_columns(found, reading, inferred)
-    _note_time(found, list(disorder))
+    _note_time(found, disorder)
     _note_promises(found, reading)
     _require(found, inferred)
     _leave_out_deep(found)
@@ -181,7 +195,7 @@ def _note_columns(found: DraftStream, reading: Reading, inferred: Inferred) -> N
             )
         if kind.spelling:
             unit = "milliseconds" if kind.spelling is Spelling.MILLISECONDS else "microseconds"
-            first = time_of(values[0], kind)
+            first = next(time_of(value, kind) for value in values if is_time(value, kind))
             found.note(
                 f"columns.{column}",
                 f"guess: these integers are {unit} since 1970, the first is {first:%Y-%m-%dT%H:%M:%SZ}; if "
@@ -200,12 +214,17 @@ def _note_columns(found: DraftStream, reading: Reading, inferred: Inferred) -> N
         found.note("updates", "each update is a row of its own, beside the earlier ones of its key")
 
 
-def _note_time(found: DraftStream, times: Sequence[str]) -> None:
+def _note_time(found: DraftStream, times: Mapping[str, _Disorder]) -> None:
     if others := [column for column in times if column != found.event_time]:
         what = f"guess: {found.event_time} is the time of a row, since it is most in order"
         found.note("event_time", f"{what}; other timestamps: {', '.join(others)}")
     if found.lateness:
         found.note("event_time", "lateness: so much were rows of the sample out of order")
+    if odd := times[found.event_time].odd:
+        found.note(
+            "event_time",
+            f"guess: {odd} of {found.rows} rows come more than a day out of order, and would be late",
+        )
     if found.is_ahead:
         found.note(
             "event_time", "ahead: some rows are more than 1 h after their time in Kafka, so any may be"
@@ -248,6 +267,10 @@ def _punctuated_on(reading: Reading, inferred: Inferred, time: str) -> tuple[str
     )
 
 
+def _timestamps(inferred: Inferred) -> dict[str, ColumnType]:
+    return {name: kind for name, kind in inferred.columns.items() if kind.domain is Domain.TIMESTAMP}
+
+
 def _is_spread(rows: Sequence[Row], columns: Sequence[str]) -> bool:
     """Return whether rows of equal values in some columns are in several partitions."""
     partition_of: dict[tuple[Spelled | None, ...], int] = {}
@@ -266,15 +289,17 @@ def _times(rows: Sequence[Row], column: str, kind: ColumnType) -> Iterator[tuple
             yield row, time_of(value, kind)
 
 
-def _disorder(rows: Sequence[Row], column: str, kind: ColumnType) -> timedelta:
-    """Return by how much a row is older than the newest one before it in its partition, at most."""
+def _disorder(rows: Sequence[Row], column: str, kind: ColumnType) -> _Disorder:
     newest: dict[int, datetime] = {}
-    found = timedelta(0)
+    delays = []
     for row, at in _times(rows, column, kind):
         before = newest.setdefault(row.record.partition, at)
-        found = max(found, before - at)
+        delays.append(max(before - at, timedelta(0)))
         newest[row.record.partition] = max(before, at)
-    return found
+    usual = [delay for delay in delays if delay <= timedelta(seconds=_DAY)]
+    if len(usual) < MOST * len(delays):
+        return _Disorder(max(delays), 0)
+    return _Disorder(max(usual, default=timedelta(0)), len(delays) - len(usual))
 
 
 def _is_ahead(row: Row, column: str, kind: ColumnType) -> bool:
@@ -296,13 +321,14 @@ def _rounded_up(duration: timedelta) -> int:
 
 
 def _without_time(topic: str, rows: Sequence[Row]) -> str:
-    like = {
-        name: value.plain
-        for row in rows
-        for name, value in row.values.items()
-        if value is not None and _LIKE_A_TIME.fullmatch(value.plain)
-    }
-    seems = "".join(f"; {shown(name)} may be one, but is spelled {text[:40]}" for name, text in like.items())
+    like: dict[str, str] = {}
+    for name in dict.fromkeys(name for row in rows for name in row.values):
+        values = [value for row in rows if (value := row.values.get(name)) is not None]
+        if times := sum(fits(value, ColumnType.TIMESTAMP) for value in values):
+            like[name] = f"but only {times} of {len(values)} values are such"
+        elif spelled := [value.plain for value in values if _LIKE_A_TIME.fullmatch(value.plain)]:
+            like[name] = f"but is spelled {spelled[-1][:40]}"
+    seems = "".join(f"; {shown(name)} may be one, {why}" for name, why in like.items())
     return (
         f"topic {topic}: no column has timestamps such as 2026-01-31T12:00:00Z (UTC) or 1769860800000 (ms), "
         f"and one is needed as the event time of rows{seems[:400]}; let the producer send one, or write a "

@@ -273,7 +273,47 @@ def test_the_event_time_is_the_timestamp_that_is_most_in_order() -> None:
     assert "other timestamps: due" in stream.notes["event_time"]
 
 
+@pytest.mark.parametrize("odd", [{"$numberLong": "7"}, {"a": {"b": 1}}])
+def test_most_rows_decide_whether_a_member_is_an_object(odd: dict[str, Any]) -> None:
+    rows = [{"order_id": number} for number in range(59)]
+    [stream] = draft("p", [of(*rows, {"order_id": odd})]).streams
+    assert (stream.columns["order_id"], stream.ignores) == (ColumnType.LONG, False)
+    assert stream.notes["columns.order_id"].startswith("guess: 1 of 60 values do not fit")
+
+    [stream] = draft("p", [of(*({"order": {"id": number}} for number in range(59)), {"order": 7})]).streams
+    assert [*stream.columns] == ["at", "order_id"]
+
+
+@pytest.mark.parametrize(
+    ("odd", "kind", "note"),
+    [
+        ("", "timestamp", "guess: 1 of 60 values do not fit, and would be dead letters"),
+        ("1970-01-01T00:00:00Z", "timestamp", None),
+        ("0001-01-01T00:00:00Z", "timestamp", None),
+        (0, "timestamp(ms)", "guess: these integers are milliseconds"),
+    ],
+)
+def test_one_odd_time_hides_no_event_time_and_sets_no_lateness(
+    odd: str | int, kind: str, note: str | None
+) -> None:
+    times = [START + timedelta(seconds=number - 7 * (number % 5 == 0)) for number in range(60)]
+    sent = [int(at.timestamp() * 1_000) if odd == 0 else f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in times]
+    sent[8] = odd
+    [stream] = draft("p", [of(*({"at": at} for at in sent))]).streams
+
+    assert str(stream.columns[stream.event_time]) == kind
+    assert stream.lateness == 30
+    assert stream.notes.get("columns.at", "").startswith(note or "")
+    late = "guess: 1 of 60 rows come more than a day out of order, and would be late"
+    assert (late in stream.notes["event_time"]) == (odd != "")
+
+
 def test_without_a_timestamp_it_says_what_looks_like_one() -> None:
+    rows = [{"at": "2026-01-01T00:00:00Z" if number % 2 else ""} for number in range(10)]
+    with pytest.raises(
+        ConfigError, match=r"no column has.*; at may be one, but only 5 of 10 values are such;"
+    ):
+        draft("p", [of(*rows)])
     sample = Sample("orders", [Record(b'{"made": "2026-01-01 10:00:00", "id": 1}')])
     with pytest.raises(ConfigError, match=r"no column has timestamps.*made may be one, but is spelled"):
         draft("p", [sample])
