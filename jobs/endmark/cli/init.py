@@ -184,6 +184,8 @@ def _report(
         )
     for lookup in drafted.steps.lookups:
         typer.echo(f"lookup of {lookup.relation.table} by {', '.join(lookup.key)}")
+        if lookup.relation.unfit:
+            typer.echo(f"to do before a run, which is refused otherwise: {lookup.relation.unfit}")
     if drafted.steps.join:
         typer.echo(f"join of all streams on {', '.join(drafted.steps.join.on)}")
     for each in unread:

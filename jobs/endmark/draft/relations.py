@@ -12,9 +12,10 @@ import sqlalchemy as sa
 
 from endmark.databases import database_url, place
 from endmark.errors import ConfigError, MissingPartError
+from endmark.pipeline.sources import Relation
 from endmark.relation.backend import backend_of
-from endmark.relation.definition import columns_of
-from endmark.relation.fitness import holds
+from endmark.relation.definition import Definition, definition_of
+from endmark.relation.fitness import holds, require_fit
 from endmark.relation.values import DOUBLE_DIGITS
 from endmark.types import ColumnType
 
@@ -40,6 +41,7 @@ class DraftRelation:
         key: the columns of the primary key.
         columns: the types of the columns.
         left_out: the columns that the relation does not have, with the reason.
+        unfit: why a job refuses the table as it is, and what mends it; `None` if it does not.
     """
 
     name: str
@@ -47,6 +49,7 @@ class DraftRelation:
     key: tuple[str, ...]
     columns: dict[str, ColumnType]
     left_out: dict[str, str]
+    unfit: str | None = None
 
     @property
     def added(self) -> dict[str, ColumnType]:
@@ -110,14 +113,31 @@ def _connected(url: sa.URL) -> Iterator[sa.Connection]:
 
 def _relation(connection: sa.Connection, table: str, key: Collection[str]) -> DraftRelation:
     backend = backend_of(connection.engine.url)
-    there = columns_of(connection, table) if _NAME.fullmatch(table) else {}
+    there = definition_of(connection, table) if _NAME.fullmatch(table) else Definition({}, (), is_view=False)
     kinds = {
-        name: _kind(column, backend) if _NAME.fullmatch(name) else None for name, column in there.items()
+        name: _kind(column, backend) if _NAME.fullmatch(name) else None
+        for name, column in there.columns.items()
     }
     columns = {name: kind for name, kind in kinds.items() if kind is not None}
     able = all(columns.get(name) not in (None, ColumnType.DOUBLE) for name in key)
-    left_out = {name: f"no type holds {there[name].type}" for name, kind in kinds.items() if kind is None}
-    return DraftRelation(table, table, tuple(key) if able else (), columns, left_out)
+    left_out = {
+        name: f"no type holds {there.columns[name].type}" for name, kind in kinds.items() if kind is None
+    }
+    found = DraftRelation(table, table, tuple(key) if able else (), columns, left_out)
+    if found.key:
+        found.unfit = _unfit(found, there, connection)
+    return found
+
+
+def _unfit(found: DraftRelation, there: Definition, connection: sa.Connection) -> str | None:
+    """Return why a job refuses a table, such as one whose key has an index by another collation."""
+    url = str(connection.engine.url)
+    relation = Relation(url=url, table=found.table, key=found.key, columns=found.columns)
+    try:
+        require_fit(relation, there, connection.dialect)
+    except ConfigError as error:
+        return str(error)
+    return None
 
 
 def _kind(column: Column, backend: Backend) -> ColumnType | None:

@@ -104,6 +104,8 @@ def _stream_fields(stream: DraftStream) -> Iterator[str]:
 def _relation(relation: DraftRelation, url: str) -> Iterator[str]:
     yield f"{_value(relation.name)}:"
     yield f"  url: {url}"
+    if relation.unfit:
+        yield from _indented(_comment(f"to do before a run, which is refused otherwise: {relation.unfit}"), 2)
     yield f"  table: {_value(relation.table)}"
     yield f"  key: {_list(relation.key)}"
     if relation.left_out:

@@ -20,6 +20,7 @@ from endmark.errors import ConfigError, MissingPartError
 from endmark.pipeline import Relation
 from endmark.pipeline.file import load
 from endmark.relation.sql import SqlRelation
+from support.postgresql import PostgreSql
 from support.relations import Database, batch_of, rows_of
 
 TABLES = """
@@ -74,6 +75,39 @@ def test_lookups_by_name_by_id_and_by_what_was_found(url: str, tmp_path: Path) -
     spec = load(file, {})
     for relation in spec.relations.values():
         SqlRelation(relation).check()
+
+
+def created(text: str) -> str:
+    """Return the statement that a comment of a drafted file says, which may be on several lines."""
+    plain = " ".join(line.strip().removeprefix("# ") for line in text.splitlines())
+    [statement] = re.findall(r"CREATE INDEX .*?\)", plain)
+    return str(statement)
+
+
+def test_a_key_without_an_index_by_bytes_is_drafted_with_what_mends_it(tmp_path: Path) -> None:
+    """The job refuses such a table. The draft was silent."""
+    file = tmp_path / "shop.db"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE countries (country TEXT PRIMARY KEY COLLATE NOCASE, label TEXT)")
+    drafted = draft("p", [orders(country="DE")], f"sqlite:///{file}")
+    (tmp_path / "p.yaml").write_text(drafted.text)
+    relation = SqlRelation(load(tmp_path / "p.yaml", {}).relations["countries"])
+    with pytest.raises(ConfigError, match="no index begins with the key"):
+        relation.check()
+
+    assert "# to do before a run, which is refused otherwise: relation 'countries': no index" in drafted.text
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(created(drafted.text))
+    relation.check()
+    assert "to do before a run" not in draft("p", [orders(country="DE")], f"sqlite:///{file}").text
+
+
+def test_a_text_key_of_postgresql_is_drafted_with_what_mends_it(postgresql: PostgreSql) -> None:
+    Database(postgresql.url).create(
+        "drafted_countries", "code VARCHAR(2) PRIMARY KEY, name VARCHAR(20)", [("DE", "one")]
+    )
+    [found] = relations_at(postgresql.url, ["drafted_countries"])
+    assert 'CREATE INDEX drafted_countries_key ON drafted_countries (code COLLATE "C")' in (found.unfit or "")
 
 
 def test_a_table_that_no_stream_asks_for_is_told(url: str) -> None:
