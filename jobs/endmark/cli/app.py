@@ -227,7 +227,8 @@ def plan(
     ] = None,
     batch_rows: Annotated[int, typer.Option(min=1, help="Stream rows of a batch.")] = 100_000,
     exponent: Annotated[
-        float, typer.Option(min=0, help="Exponent of the keys' Zipf distribution; 0 is uniform.")
+        float,
+        typer.Option(min=0, max=5, help="Exponent of the keys' Zipf distribution; 0 is uniform."),
     ] = 0.0,
     rate: Annotated[
         list[str] | None,
@@ -246,7 +247,7 @@ def plan(
     ] = None,
     lag: Annotated[
         float | None,
-        typer.Option(min=0, help="Mean seconds between the two streams' punctuations of a key."),
+        typer.Option(min=0, max=1e9, help="Mean seconds between the two streams' punctuations of a key."),
     ] = None,
     buckets: Annotated[int, typer.Option(min=1, help="Hash shares of state, as in `run`.")] = 2,
     assignments: Assignments = None,

@@ -142,6 +142,16 @@ def test_what_cannot_be_planned(tmp_path: Path) -> None:
     assert_one_line(nameless, "--rate: 'bids' must be the name of a stream, = and a number above 0")
 
 
+@pytest.mark.parametrize("option", ["exponent", "lag"])
+@pytest.mark.parametrize("number", ["inf", "nan"])
+def test_a_plan_takes_finite_numbers(option: str, number: str) -> None:
+    """Others gave NaN for rates, which is no JSON."""
+    ended = endmark("plan", f"--{option}={number}", ENDMARK_RELATION_URL="sqlite:///r.db")
+
+    assert ended.returncode == 2
+    assert f"Invalid value for '--{option}'" in ended.stderr
+
+
 def test_wrong_pipeline_names_the_field(tmp_path: Path) -> None:
     """A misspelt field is named, for people and as JSON."""
     file = tmp_path / "p.yaml"
