@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import OffsetSpec
+from kafka.errors import InvalidPartitionsError, InvalidTopicError, KafkaError, PolicyViolationError
 
 from endmark.client.delivery import DEADLINE_SECONDS, Delivery, broker_needed
 from endmark.errors import ConfigError
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 NAP_SECONDS = 0.010  # records due within one nap go out together
 CHUNK = 500
+_REFUSALS: dict[type[KafkaError], str] = {
+    InvalidTopicError: "a name has at most 249 letters, digits, dots, underscores and hyphens; use another",
+    InvalidPartitionsError: "there cannot be so many partitions; use fewer",
+    PolicyViolationError: "a policy of the brokers forbids it; use fewer partitions, or create it yourself",
+}
 
 
 def create_topics(
@@ -34,7 +40,8 @@ def create_topics(
 
     Raises:
         MissingPartError: no broker answers within the deadline.
-        ConfigError: a topic has another number of partitions or holds records already.
+        ConfigError: a topic has another number of partitions or holds records already, or the brokers refuse
+            its name or its number of partitions.
     """
     with broker_needed(bootstrap), refusals_named(bootstrap):
         admin = KafkaAdminClient(
@@ -48,11 +55,21 @@ def create_topics(
                 if topic not in existing
             }
             if missing:
-                admin.create_topics(missing, wait_for_metadata=True)
+                _create(admin, missing, bootstrap)
             for topic in sorted(existing):
                 _check_topic(admin, topic, partitions[topic])
         finally:
             admin.close()
+
+
+def _create(admin: Any, missing: Mapping[str, Mapping[str, int]], bootstrap: ClusterOrAddress) -> None:
+    try:
+        admin.create_topics(missing, wait_for_metadata=True)
+    except tuple(_REFUSALS) as error:
+        topics = ", ".join(f"{name} ({each['num_partitions']} partitions)" for name, each in missing.items())
+        raise ConfigError(
+            f"Kafka at {bootstrap} refuses to create {topics[:300]}: {_REFUSALS[type(error)]}"
+        ) from error
 
 
 def _check_topic(admin: Any, topic: str, expected: int) -> None:

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from endmark.client import Delivery
+from endmark.embedded.broker import Broker
 from endmark.errors import ConfigError, MissingPartError
 from endmark_feed.message import Kind, Message
 from endmark_feed.options import FeedOptions, Partitions
@@ -85,6 +86,23 @@ def test_no_broker_is_said_within_the_deadline(connect: object, free_port: int) 
 
     # A busy machine makes one take long.
     assert any(seconds_to_say() < 5 for _ in range(3))
+
+
+@pytest.mark.parametrize(
+    ("topic", "partitions", "says"),
+    [
+        ("a/b", 1, r"refuses to create a/b \(1 partitions\): a name has at most 249 letters"),
+        (
+            "refused-partitions",
+            100_000,
+            r"refuses to create .* \(100000 partitions\): a policy of the brokers",
+        ),
+    ],
+)
+def test_topics_that_kafka_refuses_are_named(broker: Broker, topic: str, partitions: int, says: str) -> None:
+    """The whole request was shown, with the advice to start the broker."""
+    with pytest.raises(ConfigError, match=says):
+        create_topics(broker.bootstrap, {topic: partitions})
 
 
 @pytest.mark.parametrize(
