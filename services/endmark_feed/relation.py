@@ -62,7 +62,8 @@ def fill_table(url: str, table: sa.Table, size: int, chunks: Iterable[list[dict[
         chunks: chunks of rows, each row as its values by column; a chunk is one statement.
 
     Raises:
-        ConfigError: the URL is no database URL, or the table exists with another number of rows.
+        ConfigError: the URL is no database URL, or the table exists with another number of rows, without
+            some of the columns, or as a view.
         MissingPartError: the database does not answer, or its driver is not installed.
     """
     parsed = database_url(url, "the relation's URL")
@@ -71,6 +72,7 @@ def fill_table(url: str, table: sa.Table, size: int, chunks: Iterable[list[dict[
     try:
         with engine.begin() as connection:
             table.create(connection, checkfirst=True)
+            _require_fillable(connection, table, where)
             found = connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
             for rows in chunks if found == 0 else ():
                 connection.execute(table.insert(), rows)
@@ -87,6 +89,21 @@ def fill_table(url: str, table: sa.Table, size: int, chunks: Iterable[list[dict[
             f"drop the table, name another database or have the feed use {found}"
         )
     return 0 if found else size
+
+
+def _require_fillable(connection: sa.Connection, table: sa.Table, where: str) -> None:
+    inspector = sa.inspect(connection)
+    there = {column["name"] for column in inspector.get_columns(table.name)}
+    why = ""
+    if missing := [column.name for column in table.columns if column.name not in there]:
+        why = f"has no column {', '.join(missing)}"
+    elif table.name in inspector.get_view_names():
+        why = "is a view"
+    if why:
+        raise ConfigError(
+            f"the table {table.name} at {where} {why}, so that the feed cannot fill it; rename it there, or "
+            "name another database"
+        )
 
 
 def _chunks(sellers: int, seed: int) -> Iterator[list[dict[str, Any]]]:

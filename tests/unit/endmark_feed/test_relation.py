@@ -75,6 +75,32 @@ def test_a_table_of_another_size_is_refused_untouched(tmp_path: Path) -> None:
     assert read(url(tmp_path)) == before
 
 
+@pytest.mark.parametrize(
+    ("statements", "why"),
+    [
+        (
+            ["CREATE TABLE sellers (seller_id INTEGER PRIMARY KEY, name TEXT)"],
+            "has no column country, rating",
+        ),
+        (
+            [
+                "CREATE TABLE people (seller_id INTEGER PRIMARY KEY, name TEXT, country TEXT, rating REAL)",
+                "CREATE VIEW sellers AS SELECT * FROM people",
+            ],
+            "is a view",
+        ),
+    ],
+)
+def test_a_table_of_other_columns_and_a_view_are_refused(
+    tmp_path: Path, statements: list[str], why: str
+) -> None:
+    """The advice was to start the database."""
+    for statement in statements:
+        run(url(tmp_path), statement)
+    with pytest.raises(ConfigError, match=f"the table sellers at .* {why}, so that the feed cannot fill it"):
+        seed_relation(url(tmp_path), 10, 1)
+
+
 def test_a_fill_that_fails_leaves_no_rows(tmp_path: Path) -> None:
     seed_relation(url(tmp_path), 1, 1)
     run(url(tmp_path), "DELETE FROM sellers")
