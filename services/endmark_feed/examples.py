@@ -44,6 +44,17 @@ EXAMPLES = {
 }
 
 
+def require_length(minutes: float, rate: float) -> None:
+    """Refuse numbers that `run_example` cannot run by.
+
+    Raises:
+        ConfigError: a number is out of its range.
+    """
+    for option, value, most in (("minutes", minutes, 1_440.0), ("rate", rate, 200_000.0)):
+        if not 0.01 <= value <= most:  # refuses NaN, too
+            raise ConfigError(f"{option} of a feed is {value}; choose a number from 0.01 to {most:,.0f}")
+
+
 def run_example(
     name: str,
     bootstrap: ClusterOrAddress,
@@ -68,9 +79,7 @@ def run_example(
         ConfigError: a number is out of its range, or a topic has records or another number of partitions.
         MissingPartError: the broker cannot be reached or stops taking records.
     """
-    for option, value, most in (("minutes", minutes, 1_440.0), ("rate", rate, 200_000.0)):
-        if not 0.01 <= value <= most:  # refuses NaN, too
-            raise ConfigError(f"{option} of a feed is {value}; choose a number from 0.01 to {most:,.0f}")
+    require_length(minutes, rate)
     example = EXAMPLES[name]
     if example.outputs:
         create_topics(bootstrap, example.outputs)

@@ -36,7 +36,7 @@ def feed(
     """Publish the auction workload in real time."""
     from endmark_feed.auction_feed import FeedOptions, FeedProgress, run_feed, seed_relation
 
-    output = Output(as_json)
+    output, kafka = Output(as_json), kafka_in(kafka_file, bootstrap)
     options = FeedOptions(
         seed=seed,
         minutes=minutes,
@@ -55,7 +55,7 @@ def feed(
 
     if relation_url is not None:
         output.say(f"sellers: {seed_relation(relation_url, sellers, seed):,} rows")
-    report(run_feed(options, kafka_in(kafka_file, bootstrap), report))
+    report(run_feed(options, kafka, report))
 
 
 def feed_example(
@@ -84,9 +84,10 @@ def feed_example(
 
     It is a shop's orders with payments and shipments, news access in XML, or orders captured by Debezium.
     """
-    from endmark_feed.examples import EXAMPLES, run_example
+    from endmark_feed.examples import EXAMPLES, require_length, run_example
 
-    output = Output(as_json)
+    output, kafka = Output(as_json), kafka_in(kafka_file, bootstrap)
+    require_length(minutes, rate)  # before tables are filled
 
     def report(progress: Published) -> None:
         if as_json:
@@ -96,11 +97,7 @@ def feed_example(
 
     if relation_url is not None:
         output.say(f"master tables: {EXAMPLES[name].fill(relation_url, seed):,} rows")
-    _done(
-        output,
-        run_example(name, kafka_in(kafka_file, bootstrap), seed, minutes, rate, pace, report),
-        as_json=as_json,
-    )
+    _done(output, run_example(name, kafka, seed, minutes, rate, pace, report), as_json=as_json)
 
 
 def _list_workloads(asked: bool) -> None:
@@ -147,16 +144,13 @@ def feed_workload(
     from endmark_feed.papers.topic_feed import run_workload
 
     del listed  # its callback has done the work
-    workload, output = parse_workload(name, values, horizon), Output(as_json)
+    workload = parse_workload(name, values, horizon)
+    output, kafka = Output(as_json), kafka_in(kafka_file, bootstrap)
     if relation_url is not None and isinstance(workload, Sales):
         from endmark_feed.papers.products import fill_products
 
         output.say(f"products: {fill_products(relation_url, workload.products):,} rows")
-    _done(
-        output,
-        run_workload(workload, kafka_in(kafka_file, bootstrap), topic, seed, partitions, pace),
-        as_json=as_json,
-    )
+    _done(output, run_workload(workload, kafka, topic, seed, partitions, pace), as_json=as_json)
 
 
 def _done(output: Output, published: Published, *, as_json: bool) -> None:

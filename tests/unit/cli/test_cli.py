@@ -152,6 +152,23 @@ def test_a_plan_takes_finite_numbers(option: str, number: str) -> None:
     assert f"Invalid value for '--{option}'" in ended.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("feed-example", "fulfilment", "--minutes=0"),
+        ("feed-example", "fulfilment", "--kafka=none.yaml"),
+        ("feed", "--kafka=none.yaml"),
+        ("feed-workload", "zipf-100-1-500", "--topic=t", "--kafka=none.yaml"),
+    ],
+)
+def test_feeds_fill_no_table_when_an_option_is_wrong(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    file = tmp_path / "r.db"
+    ended = endmark(*arguments, ENDMARK_RELATION_URL=f"sqlite:///{file}")
+
+    assert ended.returncode == 2
+    assert not file.exists()
+
+
 def test_wrong_pipeline_names_the_field(tmp_path: Path) -> None:
     """A misspelt field is named, for people and as JSON."""
     file = tmp_path / "p.yaml"
