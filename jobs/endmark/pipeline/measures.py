@@ -70,13 +70,13 @@ FUNCTIONS = {
     "count": Function("the number of results, a long", lambda: _classes().Count, _number),
     "sum": Function(
         "exact: of longs a long, of decimals one of 38 digits, of doubles the double nearest to the sum; "
-        "null if the type has no such number",
+        "null if the type has no such number, or if a value is infinite or NaN",
         lambda: _classes().Sum,
         _sum,
         adds=True,
     ),
     "min": Function("the least value", lambda: _classes().Min, same),
-    "max": Function("the greatest value", lambda: _classes().Max, same),
+    "max": Function("the greatest value; NaN is greater than all numbers", lambda: _classes().Max, same),
     "avg": Function(
         "a double: the sum, rounded to one, over the number of values",
         lambda: _classes().Average,
