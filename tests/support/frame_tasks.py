@@ -45,6 +45,16 @@ def said(text: str | Mapping[str, Any]) -> dict[str, Any]:
     return {COLUMN: text if isinstance(text, str) else json.dumps(text)}
 
 
+def arrow_rows(rows: Rows, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as Spark hands them over: a string may be any bytes."""
+    as_bytes = pa.schema(
+        [field.with_type(pa.binary()) if field.type == pa.string() else field for field in schema]
+    )
+    columns = zip(pa.RecordBatch.from_pylist(rows, as_bytes).columns, schema.types, strict=True)
+    viewed = [column.view(kind) if kind == pa.string() else column for column, kind in columns]
+    return pa.record_batch(viewed, schema=schema)
+
+
 class FrameTasks:
     """One task for each bucket, restored from its snapshot before every batch.
 
@@ -112,5 +122,5 @@ class FrameTasks:
         place = len(frame.schema) if frame.punctuated else None
         pack = PackFrame(self._streams[side], self._buckets, place, frame.renaming)
         tasks = [rows[at :: self._packing] for at in range(self._packing)]
-        batches = [pa.RecordBatch.from_pylist(share, schema) for share in tasks]
+        batches = [arrow_rows(share, schema) for share in tasks]
         return [row for each in batches for packed in pack(iter([each])) for row in packed.to_pylist()]

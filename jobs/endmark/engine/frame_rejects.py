@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from endmark.engine.violation_rows import named_promise
+from endmark.python_values import python_value
 from endmark.stored_text import MOST, storable
 
 if TYPE_CHECKING:
@@ -31,17 +32,15 @@ VIOLATION = "$violation"
 MARKED = rf'^\{{"\$(?:{DEAD_LETTER[1:]}|{VIOLATION[1:]})": '
 
 
-def dead_letters(frame: str, rejected: Iterable[tuple[str, str]]) -> pa.RecordBatch:
+def dead_letters(frame: str, rejected: Iterable[tuple[bytes, str]]) -> pa.RecordBatch:
     """Make dead letters of texts that are no punctuations.
 
     Args:
         frame: the name of the frame.
-        rejected: the texts, each with its error.
+        rejected: the bytes of the texts, each with its error.
     """
-    return _batch(
-        {DEAD_LETTER: {"frame": frame, "reason": "bad_punctuation", "error": storable(error), "value": text}}
-        for text, error in rejected
-    )
+    texts = [dead_letter({"frame": frame}, "bad_punctuation", error, text) for text, error in rejected]
+    return pa.record_batch({"text": pa.array(texts, pa.string())})
 
 
 def dead_letter(at: Mapping[str, Any], reason: str, error: str, value: bytes | None) -> str:
@@ -77,17 +76,19 @@ def violations(frame: StreamPlan, violation: Violation) -> pa.RecordBatch:
     """
     promises = violation.promises or [None] * violation.rows.num_rows
     shown = [name for name in frame.side.schema.names if not name.startswith(f"{frame.name}_$")]
-    rows = violation.rows.select(shown).to_pylist()  # without columns that an operator has added for itself
+    rows = violation.rows.select(shown)  # without columns that an operator has added for itself
+    names = [name.removeprefix(f"{frame.name}_") for name in shown]
+    values = zip(*(map(python_value, column) for column in rows.columns), strict=True)
     return _batch(
         {
             VIOLATION: {
                 "frame": frame.name,
                 "reason": violation.reason,
-                "record": {name.removeprefix(f"{frame.name}_"): value for name, value in row.items()},
+                "record": dict(zip(names, row, strict=True)),
                 **({} if promise is None else {"promise": _short(named_promise(frame, promise))}),
             }
         }
-        for row, promise in zip(rows, promises, strict=True)
+        for row, promise in zip(values, promises, strict=True)
     )
 
 

@@ -66,7 +66,7 @@ class Writer:
         written = renamed.texts
         if renamed.rejected:
             letters = frame_rejects.dead_letters(
-                FRAME, [(given[at].as_py(), why) for at, why in renamed.rejected]
+                FRAME, [(given[at].as_buffer().to_pybytes(), why) for at, why in renamed.rejected]
             )
             bad = np.zeros(len(given), bool)
             bad[[at for at, _ in renamed.rejected]] = True

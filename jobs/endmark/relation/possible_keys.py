@@ -2,7 +2,8 @@
 
 So such a key is not asked for: PostgreSQL refuses a number beyond the column's type, and a text with a NUL.
 MySQL and MariaDB refuse characters that the column's character set does not have. They end the connection if
-a statement is longer than `max_allowed_packet`, and texts that are longer than the column made it so.
+a statement is longer than `max_allowed_packet`, and texts that are longer than the column made it so. No
+driver takes a date, a timestamp or a text that Python cannot hold.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from endmark.python_values import holdable
 from endmark.relation.charsets import storable_texts
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ def possible(
         columns: the columns of the table, as the database declares them.
         folded: the collation of each key column whose texts the database converts.
     """
+    keys = keys.filter(pa.array(holdable(keys)))
     for name in keys.schema.names:
         column, kind = keys.column(name), columns[name].type if name in columns else ""
         is_text = pa.types.is_string(column.type)

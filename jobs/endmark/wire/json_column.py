@@ -36,12 +36,12 @@ class Punctuated:
     Args:
         closed_keys: the keys that punctuations name by one value of each column, in the columns' own types.
         promises: punctuations of any other shape.
-        rejected: texts that are no punctuation of these columns, each with its error.
+        rejected: the bytes of texts that are no punctuation of these columns, each with its error.
     """
 
     closed_keys: pa.RecordBatch
     promises: list[Punctuation]
-    rejected: list[tuple[str, str]]
+    rejected: list[tuple[bytes, str]]
 
 
 class TextReader:
@@ -60,14 +60,14 @@ class TextReader:
         self.domains = {name: domain_of_type(kind) for name, kind in self._types.items()}
         self._example = example
 
-    def read(self, text: str) -> Punctuation:
-        """Read the punctuation of a text.
+    def read(self, text: bytes) -> Punctuation:
+        """Read the punctuation of a text, which may be any bytes.
 
         Raises:
             PunctuationError: the text is no punctuation. The error has an example of one.
         """
         try:
-            promise = decode_patterns(text.encode(), self._stream, self.domains)
+            promise = decode_patterns(text, self._stream, self.domains)
             require_digits(promise, self._kinds)
             for name, pattern in promise.patterns:
                 self._require_fit(name, pattern)
@@ -136,7 +136,8 @@ class TextPunctuations:
         others = np.ones(len(texts), bool)
         others[at] = False
         promises, rejected = [], []
-        for text in texts.filter(pa.array(others)).to_pylist():
+        # Spark's strings may hold bytes that are not UTF-8, of which Arrow makes no Python text.
+        for text in texts.filter(pa.array(others)).cast(pa.binary()).to_pylist():
             try:
                 promises.append(self._one.read(text))
             except PunctuationError as why:

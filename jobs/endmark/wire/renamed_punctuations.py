@@ -105,7 +105,7 @@ class Renamer:
         while task.open.any():
             at = int(np.argmax(task.open))
             try:
-                promise = self._one.read(texts[at].as_py())
+                promise = self._one.read(texts[at].as_buffer().to_pybytes())
             except PunctuationError as why:
                 task.reject(at, str(why))
                 continue

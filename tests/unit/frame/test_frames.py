@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -13,8 +14,10 @@ import pytest
 
 from endmark.condition import Condition
 from endmark.errors import ConfigError
+from endmark.frame.texts import Writer
 from endmark.types import JoinType
-from support.frame_tasks import COLUMN, Frame, FrameTasks, Rows, said
+from endmark.wire.renamed_punctuations import Renaming
+from support.frame_tasks import COLUMN, Frame, FrameTasks, Rows, arrow_rows, said
 
 OFFERS = pa.schema(
     [
@@ -164,6 +167,74 @@ def test_bad_text_is_a_dead_letter(tmp_path: Path) -> None:
     assert "1099511627776 is no int32" in json.dumps(letters)
     assert texts(found)[2:] == [{"left_item": {"equals": 1}}]
     assert texts(passed) == texts(found)[:2]
+
+
+RENAMED = Renaming(BIDS, {"item": "about", "name": "bidder", "at": "at"})
+
+
+@pytest.mark.parametrize("renaming", [None, RENAMED])
+def test_a_text_that_is_not_utf8_is_a_dead_letter(tmp_path: Path, renaming: Renaming | None) -> None:
+    """Spark's strings may hold any bytes. No text is guessed, since it would close another key."""
+    bids = pa.schema([("item", pa.int32()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))])
+    sides = {side: Frame(bids, ("item",), "at", renaming=renaming) for side in ("left", "right")}
+    bad = b'{"bidder": {"equals": "\xff"}}'
+
+    [letter] = texts(FrameTasks(sides, tmp_path).batch([{COLUMN: bad}]))
+
+    assert letter["$dead_letter"].pop("error").startswith("byte 23 is not UTF-8; a punctuation is such as")
+    told = {"frame": "left", "reason": "bad_punctuation", "base64": b64encode(bad).decode()}
+    assert letter == {"$dead_letter": told}
+
+
+def test_a_text_that_is_not_utf8_is_a_dead_letter_without_a_join() -> None:
+    column = arrow_rows(
+        [said({"about": {"equals": 1}}), {COLUMN: b"\xff"}], pa.schema([(COLUMN, pa.string())])
+    )
+
+    renamed, letter = map(json.loads, Writer(RENAMED)(column.column(0)).to_pylist())
+
+    assert renamed == {"item": {"equals": 1}}
+    assert letter["$dead_letter"]["base64"] == b64encode(b"\xff").decode()
+
+
+NOTES = pa.schema(
+    [
+        ("day", pa.date32()),
+        ("name", pa.string()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("seen", pa.timestamp("us")),
+        ("days", pa.list_(pa.struct([("day", pa.date32())]))),
+        ("each", pa.map_(pa.date32(), pa.int32())),
+    ]
+)
+FAR = 3_673_000  # days since 1970
+
+
+@pytest.mark.parametrize("reason", ["null", "closed", "late"])
+def test_violations_show_what_python_cannot_hold(tmp_path: Path, reason: str) -> None:
+    """Years beyond 9999 and bytes that are not UTF-8, in a key or beside it, stopped the query at
+    each start. The promise is shown for each key that a promise can name."""
+    window = timedelta(seconds=5)
+    side = Frame(NOTES, ("day", "name"), "at", window)
+    join = FrameTasks({"left": side, "right": side}, tmp_path)
+    closing = said({"day": {"anything": True}})
+    join.batch([*([closing] if reason == "closed" else []), {"day": 1, "name": "ann", "at": START}])
+    at = {"null": None, "closed": START, "late": START - window}[reason]
+    near = {"day": 0, "name": "bob", "at": at}
+    far = {"day": FAR, "name": b"caf\xe9", "at": at, "seen": -(10**17)}
+    nested = {"days": [{"day": FAR}], "each": [(FAR, 1)]}
+
+    found = [each["$violation"] for each in texts(join.batch([near, far | nested, near | {"name": b"\xff"}]))]
+
+    assert {each["reason"] for each in found} == {reason}
+    records = {each["record"]["name"]: each["record"] for each in found}
+    assert records.keys() == {"bob", "caf\ufffd", "\ufffd"}
+    assert records["caf\ufffd"]["day"] == "12026-05-02"
+    assert records["caf\ufffd"]["seen"] == "-1199-02-15 14:13:20.000000"
+    assert records["caf\ufffd"]["days"] == [{"day": "12026-05-02"}]
+    assert records["caf\ufffd"]["each"] == [["12026-05-02", 1]]
+    promised = {each["record"]["name"] for each in found if "promise" in each}
+    assert promised == ({"bob"} if reason == "closed" else set())
 
 
 def test_pairs_on_which_the_condition_fails_are_told_in_text(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from endmark.relation.possible_keys import BYTES_AT_ONCE, slices
+from endmark.relation.possible_keys import BYTES_AT_ONCE, possible, slices
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,16 @@ def test_a_list_has_room_for_its_longest_key_at_each_place(keys: dict[str, Any],
 
     assert [each.num_rows for each in found] == lengths
     assert [row for each in found for row in each.to_pylist()] == batch.to_pylist()
+
+
+def test_keys_that_python_cannot_hold_are_not_asked_for() -> None:
+    """They made the read fail, and with it every start of a query whose frame had such a row."""
+    days = pa.array([0, 3_673_000, 2_932_896, 2_932_897, -719_162, -719_163, None], pa.int32())
+    times = pa.array([0, 253_402_300_799_999_999, 253_402_300_800_000_000], pa.int64())
+    names = pa.array([b"ann", b"caf\xe9", "é".encode()], pa.binary())
+    columns = [days.view(pa.date32()), times.view(pa.timestamp("us", "UTC")), names.view(pa.string())]
+    kept = [[0, 2, 4, 6], [0, 1], [0, 2]]
+
+    for column, places in zip(columns, kept, strict=True):
+        keys = pa.record_batch({"k": column})
+        assert possible(keys, "sqlite", {}, {}) == keys.take(pa.array(places))

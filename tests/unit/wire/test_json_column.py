@@ -95,7 +95,7 @@ def test_what_is_none_is_said(text: Any, why: str) -> None:
     assert found.closed_keys.column("shop").to_pylist() == [2]
     assert len(found.promises) == 1
     ((rejected, error),) = found.rejected
-    assert rejected == (text if isinstance(text, str) else json.dumps(text))
+    assert rejected.decode() == (text if isinstance(text, str) else json.dumps(text))
     with pytest.raises(ValueError, match=why):
         raise ValueError(error)
     assert error.endswith('; a punctuation is such as {"shop": {"equals": 42}}')

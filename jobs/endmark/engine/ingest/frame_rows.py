@@ -139,7 +139,7 @@ class PackFrame:
         rejected = []
         if renamer is not None:
             renamed = renamer(texts)
-            rejected = [(texts[at].as_py(), why) for at, why in renamed.rejected]
+            rejected = [(texts[at].as_buffer().to_pybytes(), why) for at, why in renamed.rejected]
             texts = renamed.texts.drop_null()
         read = reader.read(texts)
         rejected += read.rejected

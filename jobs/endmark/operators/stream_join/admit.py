@@ -11,6 +11,7 @@ import pyarrow as pa
 from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.closed_keys import LATER, known_offsets
 from endmark.operators.stream_join.side import NEVER
+from endmark.python_values import holdable
 from endmark.state import codec, search
 from endmark.state.segment import Segment, completed, int64
 
@@ -211,7 +212,8 @@ def broken(
 
     A row may break several promises. The pattern of its partition that was in force at its offset comes
     first, then the first promise that names its key, then one of another partition that does. `None` stands
-    for a promise on columns beside the key. A promise of its partition that names the key has the offset that
+    for a promise on columns beside the key, or for the promise of a key that `holdable` excludes, since no
+    text of a promise has such a value. A promise of its partition that names the key has the offset that
     `known_offsets` returns.
 
     Args:
@@ -222,6 +224,14 @@ def broken(
     """
     if reason in ("late", "idle"):
         return []
+    held = holdable(rows.select(side.spec.key.columns))
+    promises = iter(_broken(side, rows.filter(pa.array(held)), batch, reason))
+    return [next(promises) if each else None for each in held]
+
+
+def _broken(
+    side: SideState, rows: pa.RecordBatch, batch: StreamBatch, reason: str
+) -> Sequence[Punctuation | None]:
     keys = side.spec.key.keys(rows)
     partitions, offsets, batch = _places(side, rows, batch)
     if side.order is not None and reason == "unordered":
