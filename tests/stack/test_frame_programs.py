@@ -178,6 +178,7 @@ def test_a_frame_refuses_what_would_lose_punctuations(spark: SparkSession, tmp_p
     below the one place where texts are read, and there is none where names have not changed."""
     (tmp_path / "in").mkdir()
     source = spark.read.schema("A bigint, b string, over string").json(str(tmp_path / "in"))
+    shout = F.udf(lambda text: text.upper())
     frame = PunctuatedFrame(source, "over")
     refused: dict[str, Callable[[], object]] = {
         "comes along by itself": lambda: frame.select("*"),
@@ -187,11 +188,18 @@ def test_a_frame_refuses_what_would_lose_punctuations(spark: SparkSession, tmp_p
         "is the column of punctuations": lambda: frame.with_column("OVER", F.lit("")),
         "column 'A' is bigint; cast it": lambda: PunctuatedFrame(source, "A"),
         "no column 'said'": lambda: PunctuatedFrame(source, "said"),
+        "where: Spark would call a Python function": lambda: frame.where(shout(F.col("b")) == "K"),
+        "select: Spark would call a Python function": lambda: frame.select(
+            "a", F.lower(shout("b")).alias("c")
+        ),
+        "with_column: Spark would call a Python function": lambda: frame.with_column("c", shout("b")),
     }
     for complaint, step in refused.items():
         with pytest.raises(ConfigError, match=complaint):
             step()
     assert frame.where("a > 0").df.columns == ["A", "b", "over"]
+    before = PunctuatedFrame(source.withColumn("c", shout("b")), "over")  # the user's own step
+    assert before.where("c = 'K'").select("c").columns == ["c"]
     renamed = frame.where("a > 0").select(F.col("a").alias("x"), "b").where(F.col("b") == "k")
     assert (renamed.columns, renamed.punctuations) == (["x", "b"], "over")
     assert _operators(frame.where("a > 0").df) == ["Filter", "Relation"]

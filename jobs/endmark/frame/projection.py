@@ -44,6 +44,24 @@ def origins_of(before: DataFrame, after: DataFrame, step: str) -> list[tuple[str
     return [(each.name(), known.get(_id(_plain(each)))) for each in _each(plan.projectList())]
 
 
+def require_native(projection: DataFrame, step: str) -> None:
+    """Check that a projection calls no Python function.
+
+    Spark calls Python for every row before it evaluates the rest of an expression. So the function would also
+    get control rows, even inside `when`, and fail at the first of them.
+
+    Raises:
+        ConfigError: an expression calls a Python function.
+    """
+    jvm: Any = projection.sparkSession._jvm
+    python = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PYTHON_UDF()
+    if any(each.containsPattern(python) for each in _each(_analyzed(projection).expressions())):
+        raise ConfigError(
+            f"{step}: Spark would call a Python function for control rows, too, whose columns are null; add "
+            "its result to the DataFrame before it becomes a PunctuatedFrame, by a function that takes nulls"
+        )
+
+
 def require_text(frame: DataFrame, punctuations: str) -> None:
     """Check that a frame has a column of punctuations.
 

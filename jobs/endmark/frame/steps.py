@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from endmark.errors import ConfigError
 from endmark.frame.grouping import declared_groups, grouped
 from endmark.frame.lookup import LookupStage, looked_up
-from endmark.frame.projection import column, origins_of, require_distinct, require_text
+from endmark.frame.projection import column, origins_of, require_distinct, require_native, require_text
 from endmark.frame.texts import rewritten
 from endmark.spark.dataframe import stream_join
 from endmark.wire.renamed_punctuations import Renaming
@@ -76,8 +76,13 @@ class FrameSteps:
         return self._frame.where(column(self._punctuations).isNull()).drop(self._punctuations)
 
     def where(self, condition: Column | str) -> Self:
-        """Keep the rows for which a condition is true. All punctuations pass: fewer rows break no promise."""
+        """Keep the rows for which a condition is true. All punctuations pass: fewer rows break no promise.
+
+        Raises:
+            ConfigError: the condition calls a Python function.
+        """
         met = F.expr(condition) if isinstance(condition, str) else condition
+        require_native(self._frame.select(met), "where")
         return self._with(self._frame.where(column(self._punctuations).isNotNull() | met), self._renaming)
 
     def select(self, *columns: Column | str) -> Self:
@@ -87,8 +92,8 @@ class FrameSteps:
         uses the new name of the column, or the first new name if the column has several. Others end here.
 
         Raises:
-            ConfigError: two columns have the same name, or an expression makes several rows of a row or one
-                of several.
+            ConfigError: two columns have the same name, an expression makes several rows of a row or one of
+                several, or it calls a Python function.
         """
         text = column(self._punctuations)
         origins_of(self._frame, self._frame.select(*columns, text), "select")  # checks all columns together
@@ -100,7 +105,7 @@ class FrameSteps:
 
         Raises:
             ConfigError: it is the column of punctuations, or the expression makes several rows of a row or
-                one of several.
+                one of several, or calls a Python function.
         """
         if name.lower() == self._punctuations.lower():  # Spark ignores the case of letters
             raise ConfigError(f"with_column: {name!r} is the column of punctuations; name another")
@@ -243,7 +248,9 @@ class FrameSteps:
 
     def _of_rows(self, expression: Column, step: str) -> Column:
         """Compute an expression on rows alone, since it might fail on the other columns of a control row."""
-        (name, was), *others = origins_of(self._frame, self._frame.select(expression), step)
+        projection = self._frame.select(expression)
+        (name, was), *others = origins_of(self._frame, projection, step)
+        require_native(projection, step)
         if was is not None or others:  # the expression is a plain column, or all columns
             return expression
         return F.when(column(self._punctuations).isNull(), expression).alias(name)
