@@ -188,6 +188,11 @@ def test_a_frame_refuses_what_would_lose_punctuations(spark: SparkSession, tmp_p
         "is the column of punctuations": lambda: frame.with_column("OVER", F.lit("")),
         "column 'A' is bigint; cast it": lambda: PunctuatedFrame(source, "A"),
         "no column 'said'": lambda: PunctuatedFrame(source, "said"),
+        "checkpoint: s3a://b/c is no directory": lambda: frame.write_delta(tmp_path, "s3a://b/c"),
+        "checkpoint: gs://b/c is no directory": lambda: frame.write_kafka("none:1", "none", "gs://b/c"),
+        "dead_letters: .* is also punctuations": lambda: frame.write_delta(
+            tmp_path / "t", tmp_path / "c", punctuations=tmp_path / "p", dead_letters=f"file://{tmp_path}/p"
+        ),
         "where: Spark would call a Python function": lambda: frame.where(shout(F.col("b")) == "K"),
         "select: Spark would call a Python function": lambda: frame.select(
             "a", F.lower(shout("b")).alias("c")

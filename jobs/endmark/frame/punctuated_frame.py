@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from endmark.driver.topics import partition_counts
 from endmark.frame.kafka import parsed_topic
-from endmark.frame.sinks import DEAD_LETTERS, PUNCTUATIONS, VIOLATIONS, start
+from endmark.frame.sinks import directories, start
 from endmark.frame.steps import FrameSteps
 from endmark.frame.tables import FrameTables
 from endmark.frame.topic import FrameTopic, wire_columns
@@ -15,6 +14,7 @@ from endmark.spark.publish import OutputTopic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -96,7 +96,8 @@ class PunctuatedFrame(FrameSteps):
         """Start a query that appends rows to a Delta table, exactly once.
 
         Args:
-            path: the directory of the table, which is made if it does not exist.
+            path: the directory of the table, which is made if it does not exist. Each directory may be a
+                path, or a URI of the scheme `file`.
             checkpoint: a directory of the query's own, to which the tables belong.
             punctuations: the directory of a table of punctuations; `None` keeps none.
             dead_letters: the directory of a table of dead letters; `None` keeps none.
@@ -105,16 +106,22 @@ class PunctuatedFrame(FrameSteps):
             available_now: whether the query ends when it has read all that was there at its start.
 
         Raises:
-            ConfigError: a table was not written by this checkpoint.
+            ConfigError: a table was not written by this checkpoint, a URI has another scheme, or two
+                arguments name one directory.
         """
-        tables_asked = {PUNCTUATIONS: punctuations, DEAD_LETTERS: dead_letters, VIOLATIONS: violations}
-        paths = {name: Path(where) for name, where in tables_asked.items() if where is not None}
+        others = directories(
+            path=path,
+            checkpoint=checkpoint,
+            punctuations=punctuations,
+            dead_letters=dead_letters,
+            violations=violations,
+        )
+        rows, kept = others.pop("path"), others.pop("checkpoint")
 
         def tables(app_id: str) -> FrameTables:
-            rows = Path(path), self._rows
-            return FrameTables(self._punctuations, self._renaming, *rows, paths, app_id, Path(checkpoint))
+            return FrameTables(self._punctuations, self._renaming, rows, self._rows, others, app_id, kept)
 
-        return start(self._frame, tables, Path(checkpoint), trigger_seconds, available_now=available_now)
+        return start(self._frame, tables, kept, trigger_seconds, available_now=available_now)
 
     def write_kafka(
         self,
@@ -136,15 +143,17 @@ class PunctuatedFrame(FrameSteps):
         Args:
             bootstrap_servers: addresses of brokers, as `host:port`, separated by commas.
             topic: the topic, which must exist.
-            checkpoint: a directory of the query's own.
+            checkpoint: a directory of the query's own, as a path or a URI of the scheme `file`.
             key: the columns by which records are keyed.
             trigger_seconds: the least time from the start of one batch to the start of the next.
             available_now: whether the query ends when it has read all that was there at its start.
 
         Raises:
-            ConfigError: the wire format has no spelling for a column, or the frame has no such key.
+            ConfigError: the wire format has no spelling for a column, the frame has no such key, or the URI
+                has another scheme.
             MissingPartError: the broker does not answer, or has no such topic.
         """
+        kept = directories(checkpoint=checkpoint)["checkpoint"]
         columns = wire_columns(self._rows, key)
         partitions = partition_counts(bootstrap_servers, [topic])[topic]
         members = {name: [name] for name in key}
@@ -153,4 +162,4 @@ class PunctuatedFrame(FrameSteps):
             output = OutputTopic(columns, members, topic, partitions, bootstrap_servers, app_id)
             return FrameTopic(self._punctuations, self._renaming, key, output)
 
-        return start(self._frame, publish, Path(checkpoint), trigger_seconds, available_now=available_now)
+        return start(self._frame, publish, kept, trigger_seconds, available_now=available_now)

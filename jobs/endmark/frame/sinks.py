@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
@@ -11,12 +13,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from endmark.driver.checkpoint import claimed
 from endmark.driver.moved_checkpoint import follow_move
 from endmark.engine import frame_rejects
+from endmark.errors import ConfigError
 from endmark.frame.projection import column
 from endmark.frame.texts import rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
@@ -25,6 +27,39 @@ if TYPE_CHECKING:
 
 TEXT, OF = "text", "of"
 PUNCTUATIONS, DEAD_LETTERS, VIOLATIONS = "punctuations", "dead_letters", "violations"
+_LOCAL_URI = re.compile(r"file:(?://)?(/(?!/).*)")
+_ANY_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+def directories(**named: Path | str | None) -> dict[str, Path]:
+    """Return the directories that the arguments of a sink name, without those that are `None`.
+
+    A URI would otherwise be the name of a new directory, such as `./s3a:/bucket/checkpoint`.
+
+    Args:
+        named: paths, or URIs of the scheme `file`, by the names of the arguments.
+
+    Raises:
+        ConfigError: a URI has another scheme or a host, or two arguments name one directory.
+    """
+    found = {name: _local(name, str(where)) for name, where in named.items() if where is not None}
+    owner: dict[Path, str] = {}
+    for name, directory in found.items():
+        other = owner.setdefault(directory.resolve(), name)
+        if other != name:
+            raise ConfigError(f"{name}: {directory} is also {other}; name another directory")
+    return found
+
+
+def _local(name: str, text: str) -> Path:
+    if uri := _LOCAL_URI.fullmatch(text):
+        return Path(uri[1])
+    if _ANY_URI.match(text):
+        raise ConfigError(
+            f"{name}: {text} is no directory of this machine, and frames keep tables and checkpoints in "
+            "file systems alone; name a path, such as one of a mounted volume"
+        )
+    return Path(text)
 
 
 def start(
