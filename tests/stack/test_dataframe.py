@@ -214,6 +214,12 @@ def test_results_of_another_form_are_refused_by_a_checkpoint(
             r"on: column \('shop', 'size'\) is string on the left, int64 on the right",
         ),
         ({"time": ("at", "then")}, "on, time: the right frame has no column then"),
+        ({"time": "shop"}, r"time: column 'shop' is string on the left, string on the right; cast both"),
+        ({"time": "day"}, r"time: column 'day' is date32\[day\] on the left"),
+        (
+            {"time": ("at", "local")},
+            r"time: .* is timestamp\[us, tz=UTC\] on the left, timestamp\[us\] on the",
+        ),
         ({"lateness": timedelta(-1)}, "lateness: -1 day, 0:00:00 is not between 0 and"),
         ({"punctuations": "over"}, "punctuations: neither frame has a column 'over'"),
         ({"punctuations": "score"}, "punctuations: column 'score' is double; cast it to string"),
@@ -226,7 +232,9 @@ def test_results_of_another_form_are_refused_by_a_checkpoint(
 )
 def test_what_cannot_be_joined_is_said(spark: SparkSession, join: dict[str, Any], complaint: str) -> None:
     """Before a query starts, with the argument that is wrong."""
-    columns = "cast(value as string) shop, cast(value as double) score, timestamp at"
+    columns = (
+        "cast(value as string) shop, cast(value as double) score, timestamp at, cast(timestamp as date) day"
+    )
     rate = spark.readStream.format("rate").load()
     local = "cast(timestamp as timestamp_ntz) local"
     left = rate.selectExpr(*columns.split(", "), "cast(value as int) size", local, "'' Left_Shop")

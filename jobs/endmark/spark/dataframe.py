@@ -79,8 +79,8 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
             dates, timestamps, strings or decimals. Nulls are allowed only with `punctuations`.
         how: `inner`, `left`, `right`, `full` or `semi`.
         where: an SQL condition over the prefixed columns of both sides; `None` joins all rows of equal keys.
-        time: a timestamp column of both frames, or a pair of a left and a right column. Nulls are allowed
-            only with `punctuations`.
+        time: a timestamp column of both frames, or a pair of a left and a right column, both with or both
+            without a time zone. Nulls are allowed only with `punctuations`.
         window: how long a row of either side stays joinable, in event time; `None` is for ever.
         lateness: how much older than the newest row of an earlier batch a row may be.
         punctuations: the name of a string column of one frame or both; `None` if there are no punctuations.

@@ -94,6 +94,7 @@ def frame_inputs(
     keys = [tuple(pair[place] for pair in pairs) for place in range(2)]
     for side, schema, key, at in zip(_SIDES, schemas, keys, times, strict=True):
         _require_columns(side, schema, (*key, at))
+    _require_times(times, schemas)
     if not pairs:
         raise ConfigError("on: it names no column; name one that both frames have")
     for pair in pairs:
@@ -146,11 +147,30 @@ def _require_columns(side: str, schema: pa.Schema, names: tuple[str, ...]) -> No
         raise ConfigError(f"on, time: the {side} frame has no column {', '.join(missing)}; name others")
 
 
+def _require_times(times: tuple[str, str], schemas: list[pa.Schema]) -> None:
+    """Refuse times that are no instants, or of which one has a time zone and the other has none.
+
+    Numbers of days and of µs would be compared, and a wall clock with the time in UTC.
+    """
+    left, right = (
+        schema.field(f"{side}_{name}").type for side, name, schema in zip(_SIDES, times, schemas, strict=True)
+    )
+    if left != right or not pa.types.is_timestamp(left):
+        raise ConfigError(
+            f"time: column {_spelt(times)} is {left} on the left, {right} on the right; cast both to "
+            "timestamp"
+        )
+
+
+def _spelt(pair: tuple[str, str]) -> str:
+    return repr(pair[0]) if pair[0] == pair[1] else repr(pair)
+
+
 def _require_key(pair: tuple[str, str], schemas: list[pa.Schema], *, punctuated: bool) -> None:
     left, right = (
         schema.field(f"{side}_{name}").type for side, name, schema in zip(_SIDES, pair, schemas, strict=True)
     )
-    name = repr(pair[0]) if pair[0] == pair[1] else repr(pair)
+    name = _spelt(pair)
     if left != right:
         raise ConfigError(f"on: column {name} is {left} on the left, {right} on the right; cast one")
     if not is_key(left):
