@@ -214,6 +214,10 @@ def test_results_of_another_form_are_refused_by_a_checkpoint(
             r"on: column \('shop', 'size'\) is string on the left, int64 on the right",
         ),
         ({"time": ("at", "then")}, "on, time: the right frame has no column then"),
+        (
+            {"on": "tag"},
+            "on: column 'tag' has the collation UTF8_LCASE, but texts are compared by their bytes",
+        ),
         ({"time": "shop"}, r"time: column 'shop' is string on the left, string on the right; cast both"),
         ({"time": "day"}, r"time: column 'day' is date32\[day\] on the left"),
         (
@@ -232,9 +236,8 @@ def test_results_of_another_form_are_refused_by_a_checkpoint(
 )
 def test_what_cannot_be_joined_is_said(spark: SparkSession, join: dict[str, Any], complaint: str) -> None:
     """Before a query starts, with the argument that is wrong."""
-    columns = (
-        "cast(value as string) shop, cast(value as double) score, timestamp at, cast(timestamp as date) day"
-    )
+    columns = "cast(value as string) shop, cast(value as double) score, timestamp at"
+    columns += ", cast(timestamp as date) day, 'a' collate UTF8_LCASE tag"
     rate = spark.readStream.format("rate").load()
     local = "cast(timestamp as timestamp_ntz) local"
     left = rate.selectExpr(*columns.split(", "), "cast(value as int) size", local, "'' Left_Shop")

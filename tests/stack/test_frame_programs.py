@@ -178,6 +178,11 @@ def test_a_frame_refuses_what_would_lose_punctuations(spark: SparkSession, tmp_p
     below the one place where texts are read, and there is none where names have not changed."""
     (tmp_path / "in").mkdir()
     source = spark.read.schema("A bigint, b string, over string").json(str(tmp_path / "in"))
+    database = Database(f"sqlite:///{tmp_path / 'relation.db'}")
+    database.create("r", "k VARCHAR(9) PRIMARY KEY, v BIGINT", [])
+    declared = {"url": database.url, "table": "r", "key": "k", "columns": {"k": "string", "v": "long"}}
+    relation = Relation.model_validate(declared)
+    collated = PunctuatedFrame(source.withColumn("c", F.expr("b collate UTF8_LCASE")), "over")
     shout = F.udf(lambda text: text.upper())
     frame = PunctuatedFrame(source, "over")
     refused: dict[str, Callable[[], object]] = {
@@ -188,6 +193,10 @@ def test_a_frame_refuses_what_would_lose_punctuations(spark: SparkSession, tmp_p
         "is the column of punctuations": lambda: frame.with_column("OVER", F.lit("")),
         "column 'A' is bigint; cast it": lambda: PunctuatedFrame(source, "A"),
         "no column 'said'": lambda: PunctuatedFrame(source, "said"),
+        "on: column 'c' has the collation UTF8_LCASE": lambda: collated.lookup_join(relation, on="c"),
+        "aggregate: column 'c' has the coll": lambda: collated.aggregate(
+            "A", n={"first": "b"}, ordered_by="c"
+        ),
         "checkpoint: s3a://b/c is no directory": lambda: frame.write_delta(tmp_path, "s3a://b/c"),
         "checkpoint: gs://b/c is no directory": lambda: frame.write_kafka("none:1", "none", "gs://b/c"),
         "dead_letters: .* is also punctuations": lambda: frame.write_delta(

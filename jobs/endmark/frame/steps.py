@@ -19,6 +19,7 @@ from endmark.frame.lookup import LookupStage, looked_up
 from endmark.frame.projection import column, origins_of, require_distinct, require_native, require_text
 from endmark.frame.texts import rewritten
 from endmark.spark.dataframe import stream_join
+from endmark.spark.frame_inputs import require_bytewise
 from endmark.wire.renamed_punctuations import Renaming
 
 if TYPE_CHECKING:
@@ -142,6 +143,7 @@ class FrameSteps:
         keys = [on] if isinstance(on, str) else on
         named = relation.table if prefix is None else prefix
         stage = LookupStage.of(self._rows, self._punctuations, relation, keys, how, named, strategy)
+        require_bytewise(self._frame.schema, keys, "on")
         require_distinct([*self._frame.columns, *stage.added.names])
         origins = {name: name for name in self.columns} | dict.fromkeys(stage.added.names)
         return self._with(looked_up(self._frame, stage), self._renaming.then(origins))
@@ -232,7 +234,9 @@ class FrameSteps:
         places = [ordered_by] if isinstance(ordered_by, str) else list(ordered_by)
         declared = declared_groups(keys, measures, places, self._rows, running=running)
         measured = [each.column for each in declared.measures.values() if each.column]
-        frame = self.select(*map(column, dict.fromkeys([*keys, *measured, *places])))
+        needed = list(dict.fromkeys([*keys, *measured, *places]))
+        require_bytewise(self._frame.schema, needed, "aggregate")
+        frame = self.select(*map(column, needed))
         groups, renaming = grouped(
             frame._frame, declared, places, self._punctuations, frame._renaming, running=running
         )

@@ -92,8 +92,9 @@ def frame_inputs(
     shown = [_shown(side, frame, punctuations) for side, frame in zip(_SIDES, frames, strict=True)]
     schemas = [to_arrow_schema(fields, timezone="UTC") for fields in shown]
     keys = [tuple(pair[place] for pair in pairs) for place in range(2)]
-    for side, schema, key, at in zip(_SIDES, schemas, keys, times, strict=True):
+    for side, frame, schema, key, at in zip(_SIDES, frames, schemas, keys, times, strict=True):
         _require_columns(side, schema, (*key, at))
+        require_bytewise(frame.schema, key, "on")
     _require_times(times, schemas)
     if not pairs:
         raise ConfigError("on: it names no column; name one that both frames have")
@@ -179,6 +180,21 @@ def _require_key(pair: tuple[str, str], schemas: list[pa.Schema], *, punctuated:
         raise ConfigError(
             f"on: column {name} is {left}, of which no punctuation can speak; cast it to timestamp"
         )
+
+
+def require_bytewise(columns: StructType, names: Sequence[str], argument: str) -> None:
+    """Refuse columns whose collation takes different texts for equal, since keys are compared by their bytes.
+
+    Raises:
+        ConfigError: a column has a collation other than UTF8_BINARY.
+    """
+    for name in names:
+        kind = columns[name].dataType
+        if isinstance(kind, StringType) and not kind.isUTF8BinaryCollation():
+            raise ConfigError(
+                f"{argument}: column {name!r} has the collation {kind.collation}, but texts are compared by "
+                "their bytes; add a column such as lower(...) in its place, and collate it UTF8_BINARY"
+            )
 
 
 def is_key(kind: pa.DataType) -> bool:
