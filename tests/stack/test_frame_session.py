@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -31,13 +32,29 @@ def test_a_program_needs_nothing_but_the_page(tmp_path: Path) -> None:
     session, example = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     program = f"base = {str(tmp_path)!r}\n{session}\n{example}\nspark.stop()"
 
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, umask=0o022
+    )
 
     assert done.returncode == 0, done.stderr
     [row] = DeltaTable(str(tmp_path / "shipped")).to_pyarrow_table().to_pylist()
     assert (row["left_order_id"], str(row["left_amount"]), row["right_carrier"]) == (42, "12.50", "post")
     over = DeltaTable(str(tmp_path / "over")).to_pyarrow_table()["punctuation"].to_pylist()
     assert {"left_order_id": {"equals": 42}} in [json.loads(text) for text in over]
+    _check_modes(tmp_path)
+
+
+def _check_modes(base: Path) -> None:
+    """No other user can enter a directory, or read a file that Spark has written."""
+    kept = [base / name for name in ("shipped", "over", "wrong", "checkpoint")]
+    assert [stat.S_IMODE(each.stat().st_mode) for each in kept] == [0o700] * 4
+    written = [
+        *base.glob("*/*.parquet"),
+        *base.glob("*/_delta_log/*1.json"),
+        *base.glob("checkpoint/spark/*/*"),
+    ]
+    assert len(written) > 5
+    assert [file for file in written if file.stat().st_mode & 0o077] == []
 
 
 def test_a_session_that_runs_already_is_refused(spark: SparkSession) -> None:

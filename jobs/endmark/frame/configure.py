@@ -11,7 +11,7 @@ from pyspark import SparkContext
 from endmark.embedded.jars import spark_jars
 from endmark.embedded.java import require_java
 from endmark.errors import ConfigError
-from endmark.spark.session import DELTA, STATEFUL
+from endmark.spark.session import DELTA, PRIVATE, STATEFUL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +24,9 @@ def configure(
 ) -> SparkSession.Builder:
     """Set what frames need from a session: state in RocksDB, Delta, and the jars of Kafka and Delta.
 
-    The first call on a machine fetches the jars, which are pinned by their checksums. The builder's other
-    settings stay as they are.
+    The first call on a machine fetches the jars, which are pinned by their checksums. Files that Spark writes
+    in the session are for their own user alone, since `spark.hadoop.fs.permissions.umask-mode` is 077; to
+    share files, set it again after this call. The builder's other settings stay as they are.
 
     Args:
         builder: the builder of the session, as `SparkSession.builder`.
@@ -46,7 +47,7 @@ def configure(
     found = spark_jars(lambda line: print(line, file=sys.stderr))
     # Workers need the packages of this interpreter.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = STATEFUL | DELTA
+    settings = STATEFUL | DELTA | PRIVATE
     settings |= {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
     settings |= {"spark.jars": ",".join([*map(str, found), *jars])}
     for name, value in settings.items():

@@ -51,6 +51,14 @@ def directories(**named: Path | str | None) -> dict[str, Path]:
     return found
 
 
+def make_private(directory: Path) -> None:
+    """Make a directory that only its own user can enter, unless it exists.
+
+    Hadoop has our mask, but the first entry of a table and the files of `endmark/` get that of this process.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 def _local(name: str, text: str) -> Path:
     if uri := _LOCAL_URI.fullmatch(text):
         return Path(uri[1])
@@ -81,6 +89,7 @@ def start(
         available_now: whether the query ends when it has read all that was there at its start.
             `trigger_seconds` has no effect then.
     """
+    make_private(checkpoint)
     with claimed(checkpoint) as app_id:  # two processes that start the query together get the same id
         follow_move(checkpoint.resolve() / "spark")
         writer = frame.writeStream.foreachBatch(sink(app_id))

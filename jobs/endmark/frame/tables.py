@@ -12,7 +12,7 @@ from endmark.engine import frame_rejects
 from endmark.engine.channels import DEAD_LETTER_SCHEMA
 from endmark.engine.streams import spark_type
 from endmark.frame.projection import column
-from endmark.frame.sinks import DEAD_LETTERS, OF, PUNCTUATIONS, TEXT, VIOLATIONS, apart
+from endmark.frame.sinks import DEAD_LETTERS, OF, PUNCTUATIONS, TEXT, VIOLATIONS, apart, make_private
 from endmark.spark.tables import append, prepare
 
 if TYPE_CHECKING:
@@ -73,7 +73,10 @@ class FrameTables:
         self._rows = _Table(path, schema)
         self._others = {name: _Table(where, SCHEMAS[name]) for name, where in others.items()}
         self._app_id = app_id
-        prepare({_ROWS: self._rows} | self._others, app_id, checkpoint)
+        tables = {_ROWS: self._rows} | self._others
+        for table in tables.values():
+            make_private(table.path)
+        prepare(tables, app_id, checkpoint)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         with apart(batch, self._punctuations, self._renaming) as (rows, control):

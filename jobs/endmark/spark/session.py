@@ -60,7 +60,10 @@ STATEFUL = {
     # took 28 % of its tasks' time.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
 }
+# Hadoop sets the mode of each file itself and ignores the umask of the process.
+PRIVATE = {"spark.hadoop.fs.permissions.umask-mode": f"{UMASK:03o}"}
 SETTINGS = STATEFUL | {
+    **PRIVATE,
     # Checkpoints are in mounted file systems. With Hadoop's other interface, the default, Spark starts a
     # process for every file that might be a link: twelve a batch, a fifth of the time of a small batch.
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -68,8 +71,6 @@ SETTINGS = STATEFUL | {
     ),
     # Hadoop keeps a checksum of every file already. This would add a second one, in a file of its own.
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-    # Hadoop sets the mode of each file itself and ignores the umask of the process.
-    "spark.hadoop.fs.permissions.umask-mode": f"{UMASK:03o}",
     # With Unix sockets for rows and state between Java and Python, a batch takes a tenth less time.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "endmark.spark.daemon",
