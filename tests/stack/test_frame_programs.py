@@ -197,6 +197,10 @@ def test_a_frame_refuses_what_would_lose_punctuations(spark: SparkSession, tmp_p
         "aggregate: column 'c' has the coll": lambda: collated.aggregate(
             "A", n={"first": "b"}, ordered_by="c"
         ),
+        "columns A, a have one name": lambda: frame.aggregate("A", a="count"),
+        "columns N, n have one name": lambda: frame.aggregate("A", n="count", N={"max": "b"}),
+        "columns Batch, batch have one name": lambda: frame.aggregate("A", running=True, Batch="count"),
+        "columns over, over have one name": lambda: frame.aggregate("A", over="count"),
         "checkpoint: s3a://b/c is no directory": lambda: frame.write_delta(tmp_path, "s3a://b/c"),
         "checkpoint: gs://b/c is no directory": lambda: frame.write_kafka("none:1", "none", "gs://b/c"),
         "dead_letters: .* is also punctuations": lambda: frame.write_delta(

@@ -20,6 +20,7 @@ from endmark.engine.bucket.plan import BucketPlan
 from endmark.engine.ingest.frame_rows import PackFrame, UnpackFrame
 from endmark.engine.streams import GroupPlan, nobody
 from endmark.errors import ConfigError
+from endmark.frame.projection import require_distinct
 from endmark.frame.texts import FRAME
 from endmark.operators.group_by.group_by import KeyColumn
 from endmark.operators.group_by.measures import Place
@@ -215,15 +216,19 @@ def grouped(
         punctuations: the name of the column of punctuations.
         renaming: the change of the frame's column names since its punctuations were written.
         running: whether groups also come out after each batch that changed them.
+
+    Raises:
+        ConfigError: two columns of the result have the same name.
     """
     buckets = state_buckets(frame.sparkSession)
     rows = to_arrow_schema(frame.drop(punctuations).schema, timezone="UTC")
     grouping = Grouping.of(rows, declared, ordered_by, len(buckets), running=running)
+    schema = grouping.schema.append(pa.field(punctuations, pa.string()))
+    require_distinct(schema.names)
     pack = PackGroups(grouping.plan, buckets, frame.columns.index(punctuations), renaming)
     packed = frame.mapInArrow(pack.__call__, channels.PACKED_DDL).groupBy("bucket")
     processor = BucketProcessor(grouping.plan)
     out = packed.transformWithState(processor, channels.UNPACKED_DDL, "append", "none")
-    schema = grouping.schema.append(pa.field(punctuations, pa.string()))
     unpack = UnpackFrame(schema, grouping.channel)
     groups = gathered(out, buckets, grouping.channel).mapInArrow(unpack.__call__, from_arrow_schema(schema))
     return groups, grouping.renaming

@@ -86,9 +86,9 @@ def require_distinct(names: Sequence[str]) -> None:
     Raises:
         ConfigError: two columns have the same name.
     """
-    twice = sorted({name for name in names if [each.lower() for each in names].count(name.lower()) > 1})
+    twice = sorted(name for name in names if [each.lower() for each in names].count(name.lower()) > 1)
     if twice:
-        raise ConfigError(f"columns {', '.join(twice)} have one name; give them others by alias")
+        raise ConfigError(f"columns {', '.join(twice)} have one name; give them others, as by alias")
 
 
 def _analyzed(frame: DataFrame) -> Any:
