@@ -239,6 +239,31 @@ def test_nothing_is_computed_of_control_rows(spark: SparkSession, tmp_path: Path
     assert [tuple(row) for row in found.rows.collect()] == [(6, 3.0, 0)]
 
 
+def test_names_may_have_dots(spark: SparkSession, tmp_path: Path) -> None:
+    """In every step; PySpark takes a dot for a member of a struct."""
+    database = Database(f"sqlite:///{tmp_path / 'relation.db'}")
+    database.create("r", "k BIGINT PRIMARY KEY, v BIGINT", [(1, 7)])
+    declared = {"url": database.url, "table": "r", "key": "k", "columns": {"k": "long", "v": "long"}}
+    rows = [{"a.b": 1, "at": "2026-01-01T00:00:00Z"}, {"my.over": '{"a.b": {"equals": 1}}'}]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/rows.json").write_text("\n".join(map(json.dumps, rows)))
+    source = spark.readStream.schema("`my.over` string, `a.b` bigint, at timestamp").json(
+        str(tmp_path / "in")
+    )
+    frame = PunctuatedFrame(source, "my.over").select(F.col("`a.b`").alias("k.x"), "at")
+
+    looked_up = frame.lookup_join(Relation.model_validate(declared), on="k.x", prefix="r.s")
+    joined = looked_up.stream_join(frame, on="k.x", time="at", window=None)
+    groups = joined.aggregate("left_k.x", total={"sum": "left_r.s_v"})
+    kept = {"punctuations": tmp_path / "over"}
+    groups.write_delta(tmp_path / "t", tmp_path / "c", available_now=True, **kept).awaitTermination()
+
+    [[row]] = rows_by_batch(tmp_path / "t").values()
+    assert (row["left_k.x"], row["total"]) == (1, 7)
+    [[over]] = rows_by_batch(tmp_path / "over").values()
+    assert json.loads(over["punctuation"]) == {"left_k.x": {"equals": 1}}
+
+
 def _operators(frame: DataFrame) -> list[str]:
     """Return the names of Spark's operators of a frame, from its end to its source, without projections."""
     plan: Any = frame

@@ -28,7 +28,7 @@ from endmark.operators.group_by.running_groups import BATCH, FINAL
 from endmark.operators.stream_join.presets import Preset, policy
 from endmark.pipeline.measures import FUNCTIONS, same, several
 from endmark.pipeline.steps import Aggregate
-from endmark.spark.dataframe import gathered, state_buckets
+from endmark.spark.dataframe import gathered, numbered, state_buckets
 from endmark.spark.frame_inputs import frame_stream, is_key
 from endmark.spark.processor import BucketProcessor
 from endmark.types import JoinType
@@ -226,7 +226,7 @@ def grouped(
     schema = grouping.schema.append(pa.field(punctuations, pa.string()))
     require_distinct(schema.names)
     pack = PackGroups(grouping.plan, buckets, frame.columns.index(punctuations), renaming)
-    packed = frame.mapInArrow(pack.__call__, channels.PACKED_DDL).groupBy("bucket")
+    packed = numbered(frame).mapInArrow(pack.__call__, channels.PACKED_DDL).groupBy("bucket")
     processor = BucketProcessor(grouping.plan)
     out = packed.transformWithState(processor, channels.UNPACKED_DDL, "append", "none")
     unpack = UnpackFrame(schema, grouping.channel)

@@ -16,11 +16,13 @@ from endmark.engine.channels import gathered
 from endmark.engine.ingest.frame_rows import in_utc
 from endmark.engine.segment_cache import cache_directory
 from endmark.errors import ConfigError
+from endmark.frame.projection import column
 from endmark.operators.lookup.join import LookupJoin, LookupSpec, Misses, Source
 from endmark.operators.lookup.read_timing import measure
 from endmark.operators.lookup.strategies import STRATEGIES, require_readable
 from endmark.operators.stream_join.results import Results
 from endmark.relation.sql import SqlRelation
+from endmark.spark.dataframe import numbered
 from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
 
@@ -42,6 +44,8 @@ _FATES = {"inner": "drop", "left": "nulls"}
 @dataclass(frozen=True)
 class LookupStage:
     """A function for `mapInArrow` that adds the columns of R to a frame's rows, and passes on control rows.
+
+    It takes the columns by position: those of the frame's rows, then the column of punctuations.
 
     Args:
         spec: the specification of the lookup, with the schema of the frame's rows.
@@ -132,8 +136,8 @@ class LookupStage:
         beside_nulls = Results(self.spec.schema, self.added)
         with self.reading():
             for batch in gathered(batches, _ROWS_AT_ONCE):
-                texts = batch.column(self.punctuations)
-                rows = in_utc(batch.select(self.spec.schema.names).columns, self.spec.schema)
+                *columns, texts = batch.columns
+                rows = in_utc(columns, self.spec.schema)
                 if texts.null_count < len(texts):
                     control = beside_nulls.left_alone(rows.filter(texts.is_valid()))
                     yield control.append_column(self.punctuations, texts.drop_null())
@@ -147,7 +151,8 @@ def looked_up(frame: DataFrame, stage: LookupStage) -> DataFrame:
     fields = frame.drop(stage.punctuations).schema
     for field in from_arrow_schema(stage.added):
         fields = fields.add(field)
-    return frame.mapInArrow(stage.__call__, fields.add(stage.punctuations, StringType()))
+    needed = frame.select(*map(column, [*stage.spec.schema.names, stage.punctuations]))
+    return numbered(needed).mapInArrow(stage.__call__, fields.add(stage.punctuations, StringType()))
 
 
 def _require_equal_types(rows: pa.Schema, name: str, relation: pa.Schema, key: str) -> None:

@@ -112,7 +112,7 @@ def apart(batch: DataFrame, punctuations: str, renaming: Renaming) -> Iterator[t
     """
     text = column(punctuations)
     batch.persist(StorageLevel.MEMORY_AND_DISK)
-    control = batch.where(text.isNotNull()).select(punctuations)
+    control = batch.where(text.isNotNull()).select(text)
     texts = rewritten(control, punctuations, renaming).toDF(TEXT).withColumn(OF, _kind(column(TEXT)))
     texts.persist(StorageLevel.MEMORY_AND_DISK)
     try:

@@ -70,5 +70,5 @@ def _names(key: Sequence[str], text: Column) -> Column:
         return F.lit(False)
     named = F.array_sort(F.json_object_keys(text)) == F.array(*map(F.lit, sorted(key)))
     for name in key:
-        named &= F.get_json_object(text, f"$.{name}.equals").isNotNull()
+        named &= F.get_json_object(text, f"$['{name}'].equals").isNotNull()
     return named

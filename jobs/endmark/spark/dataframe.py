@@ -165,12 +165,17 @@ def state_buckets(spark: SparkSession) -> Buckets:
 
 def _packed(inputs: tuple[FrameInput, FrameInput], buckets: Buckets) -> GroupedData:
     left, right = (
-        each.frame.mapInArrow(
+        numbered(each.frame).mapInArrow(
             PackFrame(each.stream, buckets, each.punctuations, each.renaming).__call__, channels.PACKED_DDL
         )
         for each in inputs
     )
     return left.union(right).groupBy("bucket")
+
+
+def numbered(frame: DataFrame) -> DataFrame:
+    """Name a frame's columns by their positions, since `mapInArrow` fails at a dot in a name."""
+    return frame.toDF(*map(str, range(len(frame.columns))))
 
 
 def gathered(joined: DataFrame, buckets: Buckets, rows: str = channels.RESULTS) -> DataFrame:

@@ -31,7 +31,7 @@ def stage(how: str, on: tuple[str, ...] = ("item",)) -> LookupStage:
 
 
 def looked_up(how: str, *batches: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    schema = pa.schema([ROWS.field(0), ("said", pa.string()), *list(ROWS)[1:]])
+    schema = ROWS.append(pa.field("said", pa.string()))
     given = [pa.RecordBatch.from_pylist(rows, schema) for rows in batches]
     found = list(stage(how)(iter(given)))
     assert {tuple(each.schema.names) for each in found} == {("item", "day", "photo", "items_name", "said")}
