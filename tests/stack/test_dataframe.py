@@ -225,6 +225,11 @@ def test_results_of_another_form_are_refused_by_a_checkpoint(
             r"time: .* is timestamp\[us, tz=UTC\] on the left, timestamp\[us\] on the",
         ),
         ({"lateness": timedelta(-1)}, "lateness: -1 day, 0:00:00 is not between 0 and"),
+        ({"window": timedelta(seconds=-1)}, "window: -1 day, 23:59:59 is not between 0 and"),
+        ({"window": "1 hour"}, r"window: '1 hour' is no timedelta; write one such as timedelta\(hours=1\)"),
+        ({"lateness": 5}, "lateness: 5 is no timedelta"),
+        ({"purge_every": 0}, "purge_every: 0 is less than 1"),
+        ({"memory": -5}, "memory: -5 is less than 1"),
         ({"punctuations": "over"}, "punctuations: neither frame has a column 'over'"),
         ({"punctuations": "score"}, "punctuations: column 'score' is double; cast it to string"),
         (

@@ -197,6 +197,9 @@ def test_a_frame_refuses_what_would_lose_punctuations(spark: SparkSession, tmp_p
         "aggregate: column 'c' has the coll": lambda: collated.aggregate(
             "A", n={"first": "b"}, ordered_by="c"
         ),
+        "the left frame is no stream": lambda: frame.stream_join(frame, on="A", time="A", window=None),
+        "aggregate: the frame is no stream": lambda: frame.aggregate("A", n="count"),
+        "^the frame is no stream; read it by": lambda: frame.write_delta(tmp_path / "t", tmp_path / "c"),
         "columns A, a have one name": lambda: frame.aggregate("A", a="count"),
         "columns N, n have one name": lambda: frame.aggregate("A", n="count", N={"max": "b"}),
         "columns Batch, batch have one name": lambda: frame.aggregate("A", running=True, Batch="count"),

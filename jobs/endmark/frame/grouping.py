@@ -29,7 +29,7 @@ from endmark.operators.stream_join.presets import Preset, policy
 from endmark.pipeline.measures import FUNCTIONS, same, several
 from endmark.pipeline.steps import Aggregate
 from endmark.spark.dataframe import gathered, numbered, state_buckets
-from endmark.spark.frame_inputs import frame_stream, is_key
+from endmark.spark.frame_inputs import frame_stream, is_key, require_streaming
 from endmark.spark.processor import BucketProcessor
 from endmark.types import JoinType
 from endmark.wire.json_column import is_restrictable, kind_of
@@ -218,13 +218,14 @@ def grouped(
         running: whether groups also come out after each batch that changed them.
 
     Raises:
-        ConfigError: two columns of the result have the same name.
+        ConfigError: two columns of the result have the same name, or the frame is no stream.
     """
     buckets = state_buckets(frame.sparkSession)
     rows = to_arrow_schema(frame.drop(punctuations).schema, timezone="UTC")
     grouping = Grouping.of(rows, declared, ordered_by, len(buckets), running=running)
     schema = grouping.schema.append(pa.field(punctuations, pa.string()))
     require_distinct(schema.names)
+    require_streaming("aggregate: the frame", frame)
     pack = PackGroups(grouping.plan, buckets, frame.columns.index(punctuations), renaming)
     packed = numbered(frame).mapInArrow(pack.__call__, channels.PACKED_DDL).groupBy("bucket")
     processor = BucketProcessor(grouping.plan)

@@ -16,6 +16,7 @@ from endmark.engine import frame_rejects
 from endmark.errors import ConfigError
 from endmark.frame.projection import column
 from endmark.frame.texts import rewritten
+from endmark.spark.frame_inputs import require_streaming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -88,7 +89,11 @@ def start(
         trigger_seconds: the least time from the start of one batch to the start of the next.
         available_now: whether the query ends when it has read all that was there at its start.
             `trigger_seconds` has no effect then.
+
+    Raises:
+        ConfigError: the frame is no stream.
     """
+    require_streaming("the frame", frame)
     make_private(checkpoint)
     with claimed(checkpoint) as app_id:  # two processes that start the query together get the same id
         follow_move(checkpoint.resolve() / "spark")

@@ -92,9 +92,12 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
             is without a limit.
 
     Raises:
-        ConfigError: a column, the type of the join, the condition or the preset is not allowed.
+        ConfigError: a frame is no stream, or an argument is not allowed.
     """
     inputs = frame_inputs(left, right, on, time, window, lateness, punctuations, renamings)
+    for name, number in (("purge_every", purge_every), ("memory", memory)):
+        if number is not None and number < 1:
+            raise ConfigError(f"{name}: {number} is less than 1; name more, or leave it out")
     buckets = state_buckets(left.sparkSession)
     kind, chosen = _one_of(JoinType, how, "how"), _one_of(Preset, preset, "preset")
     share = None if memory is None else memory // len(buckets)

@@ -85,7 +85,8 @@ def frame_inputs(
             they were not.
 
     Raises:
-        ConfigError: a column is missing or of a type that is not allowed, or a duration is out of range.
+        ConfigError: a frame is no stream, a column is missing or of a type that is not allowed, or a duration
+            is out of range.
     """
     pairs = [_pair(each) for each in ([on] if isinstance(on, str) else on)]
     frames, times = (left, right), _pair(time)
@@ -93,6 +94,7 @@ def frame_inputs(
     schemas = [to_arrow_schema(fields, timezone="UTC") for fields in shown]
     keys = [tuple(pair[place] for pair in pairs) for place in range(2)]
     for side, frame, schema, key, at in zip(_SIDES, frames, schemas, keys, times, strict=True):
+        require_streaming(f"the {side} frame", frame)
         _require_columns(side, schema, (*key, at))
         require_bytewise(frame.schema, key, "on")
     _require_times(times, schemas)
@@ -100,8 +102,9 @@ def frame_inputs(
         raise ConfigError("on: it names no column; name one that both frames have")
     for pair in pairs:
         _require_key(pair, schemas, punctuated=punctuations is not None)
-    if not timedelta(0) <= lateness <= _LONGEST:
-        raise ConfigError(f"lateness: {lateness} is not between 0 and {_LONGEST.days} days")
+    _require_duration("lateness", lateness)
+    if window is not None:
+        _require_duration("window", window)
     places = [None if punctuations is None else _place(frame, punctuations) for frame in frames]
     if punctuations is not None and places == [None, None]:
         raise ConfigError(
@@ -146,6 +149,23 @@ def _require_columns(side: str, schema: pa.Schema, names: tuple[str, ...]) -> No
     missing = [name for name in names if f"{side}_{name}" not in schema.names]
     if missing:
         raise ConfigError(f"on, time: the {side} frame has no column {', '.join(missing)}; name others")
+
+
+def require_streaming(name: str, frame: DataFrame) -> None:
+    """Refuse a frame that is no stream.
+
+    Raises:
+        ConfigError: the frame is a table.
+    """
+    if not frame.isStreaming:
+        raise ConfigError(f"{name} is no stream; read it by spark.readStream instead of spark.read")
+
+
+def _require_duration(name: str, duration: object) -> None:
+    if not isinstance(duration, timedelta):
+        raise ConfigError(f"{name}: {duration!r} is no timedelta; write one such as timedelta(hours=1)")
+    if not timedelta(0) <= duration <= _LONGEST:
+        raise ConfigError(f"{name}: {duration} is not between 0 and {_LONGEST.days} days")
 
 
 def _require_times(times: tuple[str, str], schemas: list[pa.Schema]) -> None:
