@@ -258,8 +258,10 @@ def test_names_may_have_dots(spark: SparkSession, tmp_path: Path) -> None:
     looked_up = frame.lookup_join(Relation.model_validate(declared), on="k.x", prefix="r.s")
     joined = looked_up.stream_join(frame, on="k.x", time="at", window=None)
     groups = joined.aggregate("left_k.x", total={"sum": "left_r.s_v"})
-    kept = {"punctuations": tmp_path / "over"}
-    groups.write_delta(tmp_path / "t", tmp_path / "c", available_now=True, **kept).awaitTermination()
+    query = groups.write_delta(
+        tmp_path / "t", tmp_path / "c", punctuations=tmp_path / "over", available_now=True
+    )
+    query.awaitTermination()
 
     [[row]] = rows_by_batch(tmp_path / "t").values()
     assert (row["left_k.x"], row["total"]) == (1, 7)
