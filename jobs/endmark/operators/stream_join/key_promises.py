@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from endmark.punctuation import boxes
 from endmark.punctuation.algebra import common
 from endmark.punctuation.columns import contains_all, domain_of_type, matches
 from endmark.punctuation.pattern import Anything, Equals
@@ -48,6 +49,10 @@ class KeySet(Protocol):
 
     def add(self, promise: Punctuation) -> None:
         """Add the keys of a promise."""
+        ...
+
+    def restore(self, promise: Punctuation) -> None:
+        """Add one of the promises that another set had returned."""
         ...
 
     def match(self, keys: Keys) -> Bools:
@@ -82,6 +87,9 @@ class Interval:
     def add(self, promise: Punctuation) -> None:
         self.ranges.add(dict(promise.patterns).get(self._name, Anything()), offset_of(promise))
 
+    def restore(self, promise: Punctuation) -> None:
+        self.add(promise)
+
     def match(self, keys: Keys) -> Bools:
         if keys.columns:
             return contains_all(self.ranges, keys.columns[0])
@@ -107,11 +115,13 @@ class Boxes:
 
     def __init__(self, domains: Mapping[str, Domain]) -> None:
         self._domains = domains
-        self._boxes: list[Punctuation] = []
+        self._boxes = boxes.Boxes(domains)
 
     def add(self, promise: Punctuation) -> None:
-        self._boxes = [box for box in self._boxes if not box.implies(promise, self._domains)]
-        self._boxes.append(promise)
+        self._boxes.add(promise.normal(self._domains))
+
+    def restore(self, promise: Punctuation) -> None:
+        self._boxes.restore(promise)
 
     def match(self, keys: Keys) -> Bools:
         columns = dict(zip(self._domains, keys.columns, strict=True))
@@ -345,9 +355,10 @@ class KeyPromises:
 
     def restore(self, snapshot: Mapping[str, Sequence[Any]]) -> None:
         for partition, promises in snapshot.items():
-            self._by_partition[int(partition)] = self._nothing(int(partition))
+            self._by_partition[int(partition)] = key_set = self._nothing(int(partition))
             for offset, written in promises:
-                self.add([self.read(written, Origin(int(partition), offset))])
+                key_set.restore(self.read(written, Origin(int(partition), offset)))
+        vars(self).pop("_everywhere", None)
 
     def read(self, written: Mapping[str, Any], origin: Origin) -> Punctuation:
         """Read a promise.

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from endmark.punctuation.boxes import Boxes
 from endmark.punctuation.columns import contains_all, matches
 from endmark.punctuation.pattern import Nothing
-from endmark.punctuation.punctuation import Origin, Punctuation
+from endmark.punctuation.punctuation import Punctuation
 from endmark.punctuation.ranges import Ranges
 
 if TYPE_CHECKING:
@@ -41,22 +42,29 @@ class PromiseUnion:
     def __init__(self, domains: Mapping[str, Domain]) -> None:
         self._domains = domains
         self.ranges: dict[str, Ranges] = {}
-        self.boxes: list[Punctuation] = []
+        self.boxes = Boxes(domains)
 
     def add(self, promise: Punctuation) -> None:
         if len(promise.patterns) == 1:
             ((name, pattern),) = promise.patterns
             self.ranges.setdefault(name, Ranges(self._domains[name])).add(pattern)
         elif not self.includes(promise):
-            self.boxes = [box for box in self.boxes if not box.implies(promise, self._domains)]
-            self.boxes.append(promise)
+            self.boxes.add(promise)
+
+    def restore(self, promises: Iterable[Punctuation]) -> None:
+        """Add the promises of another union, as `promises` returned them."""
+        for promise in promises:
+            if len(promise.patterns) == 1:
+                self.add(promise)
+            else:
+                self.boxes.restore(promise)
 
     def includes(self, promise: Punctuation) -> bool:
         """Return whether the union of one column, or one promise on several columns, includes a promise."""
         for name, pattern in promise.patterns:
             if name in self.ranges and self.ranges[name].includes(pattern):
                 return True
-        return any(promise.implies(box, self._domains) for box in self.boxes)
+        return self.boxes.includes(promise)
 
     def match(self, rows: pa.RecordBatch, beside: frozenset[str] = frozenset()) -> Bools:
         """Return a mask of the rows that a promise matches, except promises on columns in `beside` alone.
@@ -168,8 +176,8 @@ class Promises:
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         for partition, promises in snapshot["by_partition"].items():
-            place = Origin(int(partition), 0)
-            self.add(self._codec.read_patterns(written, place) for written in promises)
+            self._by_partition[int(partition)] = union = PromiseUnion(self._codec.domains)
+            union.restore(map(self._codec.read_patterns, promises))
         unannounced = map(self._codec.read_patterns, snapshot["unannounced"])
         self._unannounced = {promise.patterns: promise for promise in unannounced}
 
