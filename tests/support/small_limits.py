@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from endmark.state import keys, search
+from endmark.state import keys, row_bytes, search
 from support.sizes import Merging
 
 _hash = keys.hash_columns
@@ -16,11 +16,12 @@ _hash = keys.hash_columns
 
 @contextmanager
 def small_limits(merging: Merging) -> Iterator[Path]:
-    """Merging segments, splitting hot keys, sieves and colliding codes happen on a dozen rows."""
+    """Merges, splits of hot keys, cuts of results, sieves and colliding codes happen on a dozen rows."""
     with (
         tempfile.TemporaryDirectory() as directory,
         merging.limits(),
         patch.object(search, "PAIRS_AT_ONCE", 4),
+        patch.object(row_bytes, "BYTES_AT_ONCE", 300),
         patch.object(keys, "SIFTED", 2),
         patch.object(keys, "hash_columns", lambda columns: _hash(columns) & 1),
     ):

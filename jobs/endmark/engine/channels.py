@@ -12,6 +12,7 @@ import pyarrow as pa
 from endmark.pipeline.tables import is_step_role
 from endmark.state import codec
 from endmark.state.keys import bucket_of
+from endmark.state.row_bytes import BYTES_AT_ONCE
 from endmark.stored_text import storable
 
 if TYPE_CHECKING:
@@ -200,12 +201,21 @@ def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def gathered(pieces: Iterator[pa.RecordBatch], rows: int = ROWS_PER_BLOB) -> Iterator[pa.RecordBatch]:
-    """Join small pieces to batches of at least `rows` rows, so that few blobs cross to the sink."""
+    """Join small pieces to batches of at least `rows` rows, so that few blobs cross to the sink.
+
+    Batches of long rows have fewer: only a piece that is longer itself makes more than `BYTES_AT_ONCE`.
+    """
     held: list[pa.RecordBatch] = []
+    count = size = 0
     for piece in pieces:
-        held.append(piece)
-        if sum(batch.num_rows for batch in held) >= rows:
+        own = piece.nbytes
+        if held and size + own > BYTES_AT_ONCE:
             yield codec.concat(held)
-            held = []
+            held, count, size = [], 0, 0
+        held.append(piece)
+        count, size = count + piece.num_rows, size + own
+        if count >= rows:
+            yield codec.concat(held)
+            held, count, size = [], 0, 0
     if held:
         yield codec.concat(held)

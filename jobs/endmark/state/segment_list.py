@@ -38,6 +38,8 @@ SMALL_ROWS = 1 << 14
 # could have four times as many rows, a batch of 0.5 s took 8.5 s with 10 M live rows, and a lookup with 1.7 M
 # waiting rows took a fifth more time in all.
 MERGED_ROWS = 1 << 19
+# The most bytes of a merge. Arrow refuses a column with 2 GiB of text.
+MERGED_BYTES = 1 << 28
 _NONE = np.empty(0, np.int64)
 _ANY = pa.schema([])
 
@@ -261,12 +263,15 @@ class SegmentList:
         spilled = [segment.joined_to for segment in self.segments]
         alike = list(zip(spilled, np.searchsorted(barriers, batches).tolist(), strict=True))
         live = np.array([segment.live for segment in self.segments])
+        memory = np.array([segment.memory for segment in self.segments])
         for fanout, most in (FANOUT_OF_SMALL, SMALL_ROWS), (FANOUT, MERGED_ROWS):
             for start in range(len(live) - fanout + 1):
                 if len(set(alike[start : start + fanout])) > 1:
                     continue
                 sizes = live[start : start + fanout]
                 fitting = int(np.searchsorted(np.cumsum(sizes), most, "right"))
+                held = np.cumsum(memory[start : start + fitting])
+                fitting = int(np.searchsorted(held, MERGED_BYTES, "right"))
                 if fitting > 1 and 2 * sizes[:fitting].max() <= sizes[:fitting].sum():
                     return start, start + fitting
         return None

@@ -83,6 +83,20 @@ def test_merging_is_bounded(segments: SegmentList, monkeypatch: pytest.MonkeyPat
     assert len(sizes) < 2 * 40 * FANOUT / 100 + FANOUT
 
 
+def test_merging_of_long_rows_is_bounded(segments: SegmentList, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A merge was bounded by rows alone: four segments of 600 MB of text stopped the job at every attempt."""
+    long = 1 << 10
+    monkeypatch.setattr(segment_list, "MERGED_BYTES", 8 * long)
+    for number in range(4 * FANOUT):
+        segments.append(rows([f"{number:02}" * (long // 2)], [number]))
+        segments.maintain()
+
+    sizes = [segment.memory for segment in segments.segments]
+    assert max(sizes) <= 8 * long
+    assert len(sizes) <= FANOUT
+    assert len(live(segments)) == 4 * FANOUT
+
+
 def test_rewriting_keeps_what_is_known_of_rows(segments: SegmentList) -> None:
     """A segment that is mostly dead is written anew without its dead rows."""
     segments.append(rows(["a", "b", "c", "d", "e"], [1, 2, 3, 4, 5]))

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from endmark.condition_failures import Failures
 from endmark.state import codec, search
+from endmark.state.row_bytes import cut
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -115,10 +116,12 @@ class Combinations:
         if not rest:
             at = {number: answers[number].at[rows] for number, rows in partial.rows.items()}
             batches = {number: answer.batch for number, answer in answers.items()}
-            if self._residual is not None:
-                at = self._meeting(self._residual, batches, at)
-            if len(at[0]):
-                yield self._columns(batches, at)
+            for part in cut([(batches[number], positions) for number, positions in at.items()]):
+                some = {number: positions[part] for number, positions in at.items()}
+                if self._residual is not None:
+                    some = self._meeting(self._residual, batches, some)
+                if len(some[0]):
+                    yield self._columns(batches, some)
             return
         answer, *later = rest
         of_all = np.arange(len(partial.group))

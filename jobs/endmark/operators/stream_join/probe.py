@@ -10,6 +10,7 @@ import pyarrow as pa
 from endmark.condition_failures import Failures
 from endmark.operators.stream_join.results import Results
 from endmark.operators.stream_join.spill import is_owed
+from endmark.state.row_bytes import cut
 from endmark.state.segment_list import SegmentRows
 from endmark.types import JoinType
 
@@ -121,7 +122,11 @@ class Probe:
 
     def _meet(self, left: Segment, right: Segment, i: Ints, j: Ints) -> Iterator[pa.RecordBatch]:
         i, j = self._within_window(left, right, i, j)
-        if self._residual is not None and len(i):
+        for part in cut([(left.batch, i), (right.batch, j)]):
+            yield from self._of_pairs(left, right, i[part], j[part])
+
+    def _of_pairs(self, left: Segment, right: Segment, i: Ints, j: Ints) -> Iterator[pa.RecordBatch]:
+        if self._residual is not None:
             answer = self._residual.ask(self._candidates.pairs(left.batch, i, right.batch, j))
             if len(answer.failed):
                 first = int(answer.failed[0])

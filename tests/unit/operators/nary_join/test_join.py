@@ -15,6 +15,7 @@ from endmark.operators.stream_join.presets import Policy, Propagation
 from endmark.operators.stream_join.side import SideSpec
 from endmark.punctuation.pattern import Between, Equals, Pattern
 from endmark.punctuation.punctuation import Origin, Punctuation
+from endmark.state import row_bytes
 from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
 
@@ -200,3 +201,17 @@ def test_purging_waits_if_keys_are_announced_when_all_sides_have_closed(
 def test_impossible_joins_are_refused(tmp_path: Path, names: str) -> None:
     with pytest.raises(ConfigError, match="two or more inputs of different names"):
         Streams(tmp_path, [side(name) for name in names])
+
+
+def test_results_of_long_rows_come_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A piece was bounded by its rows alone, and Arrow refuses a column with 2 GiB of text."""
+    monkeypatch.setattr(row_bytes, "BYTES_AT_ONCE", 200)
+    specs = [side(name) for name in "abc"]
+    join = NaryJoin(specs, SegmentStore(MemoryBlobs(), tmp_path))
+
+    inputs = batch("a", [(1, 0)]), batch("b", [(1, at) for at in range(9)]), batch("c", [(1, 0)])
+    pieces = list(join.process(*inputs))
+
+    assert max(piece.nbytes for piece in pieces) <= 200
+    times = [time for piece in pieces for time in piece.column("b_at").cast(pa.int64()).to_pylist()]
+    assert sorted(times) == list(range(9))
