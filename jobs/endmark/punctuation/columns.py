@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from endmark.domain import Cut, Domain, PunctuationError
-from endmark.punctuation.algebra import Span, normal
+from endmark.domain import Cut, Domain, PunctuationError, Value
+from endmark.punctuation.algebra import Span, normal, spans_of
 from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, OneOf, Pattern
 from endmark.punctuation.ranges import Ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -65,6 +65,52 @@ def matches(pattern: Pattern, array: pa.Array) -> Bools:
             return _mask(pc.is_in(column, value_set=pa.array(list(values), column.type)))
         case Between() as interval:
             return _between(interval, column)
+
+
+def matched(patterns: Sequence[Pattern], pieces: Sequence[pa.Array]) -> Bools:
+    """Return a mask of the patterns that match some value of a column. None of them is `Anything`.
+
+    Args:
+        patterns: the patterns.
+        pieces: the values of the column.
+    """
+    if not pieces:
+        return np.zeros(len(patterns), bool)
+    domain = domain_of_type(pieces[0].type)
+    if domain.discrete:
+        return _spans_with_values([spans_of(pattern, domain) for pattern in patterns], pieces, domain)
+    values = pc.unique(pa.chunked_array(pieces))
+    ordered, found = _ordered(values, domain), np.zeros(len(patterns), bool)
+    constants: dict[int, Value] = {}
+    for at, pattern in enumerate(patterns):
+        match normal(pattern, domain):
+            case Equals(value):
+                constants[at] = value
+            case other:
+                found[at] = matches(other, values).any()
+    listed = pa.array(list(constants.values()), ordered.type)
+    found[list(constants)] = _mask(pc.is_in(listed, value_set=ordered))
+    return found
+
+
+def _spans_with_values(lists: Sequence[Sequence[Span]], pieces: Sequence[pa.Array], domain: Domain) -> Bools:
+    """Return a mask of the lists of spans in which there is a value of a discrete domain.
+
+    The values between every two cuts are counted. To compare 20,000 patterns with 20,000 values took 6 s.
+    """
+    owners = np.repeat(np.arange(len(lists)), [len(spans) for spans in lists])
+    lows = np.array([low for spans in lists for low, _ in spans], np.int64)
+    lasts = np.array([high - 1 for spans in lists for _, high in spans], np.int64)
+    edges = np.unique(np.concatenate([lows, lasts[lasts < domain.top - 1] + 1]))  # the top cut is no int64
+    counts = np.zeros(len(edges) + 1, np.int64)
+    for piece in pieces:
+        values = _ordinals(_ordered(piece.drop_null(), domain), domain)
+        counts += np.bincount(np.searchsorted(edges, values, "right"), minlength=len(counts))
+    below = np.cumsum(counts)  # the number of values below each edge, and then of all
+    filled = below[np.searchsorted(edges, lasts, "right")] > below[np.searchsorted(edges, lows)]
+    found = np.zeros(len(lists), bool)
+    found[owners[filled]] = True
+    return found
 
 
 def contains_all(ranges: Ranges, array: pa.Array) -> Bools:

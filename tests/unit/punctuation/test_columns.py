@@ -53,6 +53,21 @@ def test_contains_all(domain: Domain, data: st.DataObject) -> None:
 
 
 @every_domain
+@settings(deadline=None)
+@given(data=st.data())
+def test_patterns_that_match_some_value(domain: Domain, data: st.DataObject) -> None:
+    """All patterns of a column at once, whatever pieces its values come in."""
+    restricting = patterns(domain).filter(lambda pattern: pattern != Anything())
+    chosen = data.draw(st.lists(restricting, max_size=5))
+    pieces = data.draw(st.lists(st.lists(st.sampled_from(ROWS[domain]), max_size=4), max_size=3))
+
+    found = columns.matched(chosen, [pa.array(piece, TYPES[domain]) for piece in pieces])
+
+    values = [value for piece in pieces for value in piece]
+    assert found.tolist() == [any(map(pattern.matches, values)) for pattern in chosen]
+
+
+@every_domain
 def test_parts_of_columns(domain: Domain) -> None:
     """Slices, all-null and empty columns; Arrow gives these other buffers."""
     whole, ranges = pa.array(ROWS[domain], TYPES[domain]), Ranges(domain)

@@ -156,7 +156,7 @@ class KeyAnnouncer:
                     self._hold_live(side)
 
     def _hold_live(self, side: SideState) -> None:
-        for rows in side.rows.where(side.key_promises.positions):
+        for rows in side.rows.where(side.key_promises.added_positions):
             stored = rows.segment.batch.select(side.spec.key.stored).take(pa.array(rows.positions))
             distinct = self._key.distinct(stored.rename_columns(self._key.stored))
             keys = self._key.keys(distinct)

@@ -29,18 +29,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from endmark.operators.stream_join.presets import Propagation
 from endmark.operators.stream_join.promises import match
 from endmark.operators.stream_join.side import FOR_EVER, NEVER
-from endmark.punctuation.columns import matches
+from endmark.punctuation.columns import matched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from endmark.operators.stream_join.side import SideState
-    from endmark.punctuation.pattern import Pattern
     from endmark.punctuation.punctuation import Punctuation
     from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools
@@ -134,7 +132,8 @@ def hold_back(side: SideState, opposite: SideState, rule: Propagation) -> None:
 
 
 def _hold_live(side: SideState, opposite: SideState, segment: Segment, key: KeySpec) -> None:
-    at = side.key_promises.positions(segment)
+    """Keep the keys of a segment's live rows pending that the patterns of this batch have closed."""
+    at = side.key_promises.added_positions(segment)
     if segment.dead is not None:
         at = at[~segment.dead[at]]
     rows = segment.batch.select(key.stored).take(pa.array(at)).rename_columns(side.key.stored)
@@ -218,10 +217,12 @@ class PatternAnnouncer:
         self._sides = sides
         self._shown = shown
         self._report = Report()
+        self._rows_before: dict[str, int] = {}  # of each side when its patterns were last compared with them
 
     def begin(self, promises: Sequence[Sequence[Punctuation]]) -> None:
         """Take the promises of a batch, in the order of sides."""
         self._report = Report()
+        self._rows_before = {}
         for side, own in zip(self._sides, promises, strict=True):
             side.promises.add(own)
             if not self._early:
@@ -238,10 +239,14 @@ class PatternAnnouncer:
         keys = closed_keys or [None] * len(self._sides)
         for side in self._sides:
             complete = side.promises.complete()
+            # Between two calls in a batch, rows only leave. If none has, the same patterns wait.
+            if not complete or side.rows.rows == self._rows_before.get(side.spec.name):
+                continue
+            self._rows_before[side.spec.name] = side.rows.rows
             others = [each for each in zip(self._sides, keys, strict=True) if each[0] is not side]
-            live = _Live(side, others) if complete else None
-            for promise in complete:
-                if live is not None and not live.matches(promise):
+            live = _Live(side, others).matched(complete)
+            for promise, waits in zip(complete, live.tolist(), strict=True):
+                if not waits:
                     side.promises.announce(promise)
                     self._report.released |= dict.fromkeys(self._texts(promise, side), by)
 
@@ -301,25 +306,27 @@ class _Live:
                 for one in keys
             ]
             self._rows = [rows.filter(pa.array(~mask)) for rows, mask in zip(self._rows, over, strict=True)]
-        self._values: dict[str, pa.Array] = {}
 
-    def matches(self, promise: Punctuation) -> bool:
-        """Return whether a promise matches one of the rows."""
-        if len(promise.patterns) == 1:
-            ((name, pattern),) = promise.patterns
-            return self._has(name, pattern)
+    def matched(self, promises: Sequence[Punctuation]) -> Bools:
+        """Return a mask of the promises that match one of the rows."""
+        found = np.zeros(len(promises), bool)
+        by_column: dict[str, list[int]] = {}
+        for at, promise in enumerate(promises):
+            if len(promise.patterns) == 1:
+                by_column.setdefault(promise.names()[0], []).append(at)
+            else:
+                found[at] = self._has(promise)
+        for name, numbers in by_column.items():
+            patterns = [promises[at].patterns[0][1] for at in numbers]
+            found[numbers] = matched(patterns, [rows.column(name) for rows in self._rows])
+        return found
+
+    def _has(self, promise: Punctuation) -> bool:
         names = list(promise.names())
         return any(
             match(promise, rows.select(names)).any() if names else rows.num_rows > 0
             for rows in reversed(self._rows)
         )
-
-    def _has(self, name: str, pattern: Pattern) -> bool:
-        if name not in self._values:
-            pieces = [rows.column(name) for rows in self._rows]
-            self._values[name] = pc.unique(pa.chunked_array(pieces)) if pieces else None
-        values = self._values[name]
-        return values is not None and bool(matches(pattern, values).any())
 
 
 def _text(patterns: Mapping[str, Any]) -> str:

@@ -198,6 +198,7 @@ class KeyPromises:
         self._types = types
         self._partitions = partitions
         self._by_partition: dict[int, KeySet] = {}
+        self._before: Spans | None = None  # the spans of keys that were closed before `add` was last called
 
     @cached_property
     def _domains(self) -> dict[str, Domain]:
@@ -205,6 +206,7 @@ class KeyPromises:
 
     def add(self, promises: Iterable[Punctuation]) -> None:
         """Remember promises, each of which has an origin."""
+        self._before = self._everywhere
         for promise in promises:
             partition = promise.place.partition
             if partition not in self._by_partition:
@@ -313,6 +315,19 @@ class KeyPromises:
         if self._everywhere is not None:
             return self._everywhere.positions(segment.keys.codes)
         return np.flatnonzero(self.contain(segment.keys))
+
+    def added_positions(self, segment: Segment) -> Ints:
+        """Return those of `positions` whose key the last promises have closed.
+
+        If the key is hashed, the positions of keys that were closed before may be among them.
+        """
+        positions = self.positions(segment)
+        if self._before is None:
+            return positions
+        added = np.zeros(segment.rows, bool)
+        added[positions] = True
+        added[self._before.positions(segment.keys.codes)] = False
+        return np.flatnonzero(added)
 
     def positions_of_ranges(self, firsts: Ints, lasts: Ints) -> Ints:
         """Return the positions of ranges whose keys every partition has promised. The key is its own code.

@@ -67,6 +67,19 @@ def test_keys_are_closed_once_every_partition_has_closed_them() -> None:
     assert promises.positions(Segment.arrived(rows, LONG, None)).tolist() == [1, 2, 3]
 
 
+def test_positions_that_the_last_promises_have_added() -> None:
+    """All live rows below `key <= n` were held back anew by each such promise."""
+    promises = longs(partitions=2)
+    promises.add([promise(0, key=Between(high=9)), promise(1, key=Between(high=3))])
+    segment = Segment.arrived(pa.record_batch({"key": pa.array(range(12), pa.int64())}), LONG, None)
+    first = promises.added_positions(segment)
+    promises.add([promise(1, 1, key=Between(high=5)), promise(1, 2, key=Equals(8))])
+
+    assert first.tolist() == [0, 1, 2, 3]
+    assert promises.added_positions(segment).tolist() == [4, 5, 8]
+    assert promises.positions(segment).tolist() == [0, 1, 2, 3, 4, 5, 8]
+
+
 def test_rows_break_the_promises_of_their_own_partition() -> None:
     """Within a batch only those before them."""
     promises = longs(partitions=2)
