@@ -185,9 +185,11 @@ def _ruled_out(side: SideState, rows: pa.RecordBatch, batch: StreamBatch) -> dic
     keys = side.spec.key.keys(rows)
     partitions, offsets, batch = _places(side, rows, batch)
     closed = side.sent_key_promises.promised_by(keys, partitions)
-    closed |= side.sent_key_promises.broken_within(batch.key_promises, keys, partitions, offsets)
+    key_promises = _in_front(batch.key_promises, partitions, offsets)
+    closed |= side.sent_key_promises.broken_within(key_promises, keys, partitions, offsets)
     closed |= side.promises.broken(rows, partitions)
-    closed |= side.promises.broken_within(batch.promises, rows, partitions, offsets)
+    promises = _in_front(batch.promises, partitions, offsets)
+    closed |= side.promises.broken_within(promises, rows, partitions, offsets)
     found = {"late": _late(side, rows)}
     if side.order is not None:
         ordered = rows.column(side.spec.key.columns[0])
@@ -195,6 +197,22 @@ def _ruled_out(side: SideState, rows: pa.RecordBatch, batch: StreamBatch) -> dic
         found["unordered"] = unordered & ~found["late"]
     found["closed"] = closed & ~_any(found)
     return found
+
+
+def _in_front(promises: Sequence[Punctuation], partitions: Ints, offsets: Ints) -> list[Punctuation]:
+    """Return the promises behind which their partition has a row.
+
+    Many have none, since a stream often closes what it has just sent.
+
+    Args:
+        promises: promises of the rows' own batch.
+        partitions, offsets: the places of the rows.
+    """
+    newest = {
+        partition: int(offsets[partitions == partition].max(initial=-1))
+        for partition in {one.place.partition for one in promises}
+    }
+    return [one for one in promises if one.place.offset < newest[one.place.partition]]
 
 
 def _overtaken(side: SideState, rows: pa.RecordBatch) -> Bools:

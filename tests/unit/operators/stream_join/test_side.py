@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.admit import admit, broken, violations
 from endmark.operators.stream_join.side import NEVER, SideSpec, SideState
-from endmark.punctuation.pattern import Between
+from endmark.punctuation.pattern import Between, Equals
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state.keys import KeySpec
 from endmark.state.segment_list import FANOUT, SegmentRows
@@ -34,6 +36,32 @@ def test_only_its_own_partition_closes_a_row(tmp_path: Path) -> None:
 
     assert found["late"].tolist() == [False, False, False, False]
     assert found["closed"].tolist() == [False, True, False, False]
+
+
+def test_a_pattern_behind_all_rows_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each promise of a batch was held against all of its rows, even those of another partition."""
+    schema = pa.schema([("key", pa.int64()), ("time", pa.int64()), ("shop", pa.int64())])
+    spec = SideSpec(
+        "s", KeySpec(("key",)), "time", schema, "partition", "offset", window=None, punctuated_on=("shop",)
+    )
+    side = SideState(spec, SegmentStore(MemoryBlobs(), tmp_path))
+    rows = columns(key=[5, 6], time=[0, 0], shop=[1, 1], partition=[0, 0], offset=[1, 3])
+    promises = [
+        Punctuation.of("s", {"shop": Equals(shop)}, Origin(partition, offset))
+        for shop, partition, offset in [(1, 0, 2), (2, 0, 3), (1, 0, 9), (1, 1, 0)]
+    ]
+    compared: list[int] = []
+    broken_within = side.promises.broken_within
+
+    def counted(given: list[Punctuation], *beside: Any) -> Any:
+        compared.append(len(given))
+        return broken_within(given, *beside)
+
+    monkeypatch.setattr(side.promises, "broken_within", counted)
+    found = violations(side, rows, StreamBatch(promises=promises))
+
+    assert found["closed"].tolist() == [False, True]
+    assert compared == [1]
 
 
 def test_lost_columns_do_not_enter_state(tmp_path: Path) -> None:
