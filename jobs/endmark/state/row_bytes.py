@@ -28,12 +28,12 @@ def cut(sides: Sequence[tuple[pa.RecordBatch, Ints]]) -> Iterator[slice]:
         sides: rows of each side, and the position of each result's row in them.
     """
     count = len(sides[0][1])
-    fixed = sum(_width(column.type) for rows, _ in sides for column in rows.columns)
+    fixed = sum(_width(column) for rows, _ in sides for column in rows.columns)
     lengths = [
         _lengths(column, positions)
         for rows, positions in sides
         for column in rows.columns
-        if _width(column.type) == 0
+        if _width(column) == 0
     ]
     if count * fixed + sum(int(each.sum(dtype=np.int64)) for each in lengths) <= BYTES_AT_ONCE:
         yield slice(0, count)
@@ -47,10 +47,18 @@ def cut(sides: Sequence[tuple[pa.RecordBatch, Ints]]) -> Iterator[slice]:
         start = stop
 
 
-def _width(kind: pa.DataType) -> int:
-    """Return the bytes of a value; 0 if values have different lengths."""
-    varies = pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_list(kind)
-    return 0 if varies else -(-kind.bit_width // 8)
+def _width(column: pa.Array) -> int:
+    """Return the bytes of a value; 0 if values have different lengths, which can be told from offsets.
+
+    Structs and maps, which frames may carry, count with their mean.
+    """
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_list(kind):
+        return 0
+    try:
+        return -(-kind.bit_width // 8)
+    except ValueError:  # it is no type of fixed width
+        return max(1, column.nbytes // max(1, len(column)))
 
 
 def _lengths(column: pa.Array, positions: Ints) -> Offsets:
@@ -62,7 +70,7 @@ def _lengths(column: pa.Array, positions: Ints) -> Offsets:
 
 def _span_bytes(column: pa.Array, starts: Offsets, ends: Offsets) -> Offsets:
     """Return the bytes of the values from each start to before its end."""
-    width = _width(column.type)
+    width = _width(column)
     if width or len(column) == 0:  # without values there may be no offsets
         return (ends - starts) * width
     # The offsets are not widened to 64 bits: to copy those of a large segment took longer than all else here.

@@ -50,3 +50,24 @@ def test_a_range_takes_up_to_its_bytes(results: list[tuple[int, int]], sliced: b
     assert [at for part in parts for at in range(len(results))[part]] == list(range(len(results)))
     assert all(sum(sizes[part]) <= MOST or len(sizes[part]) == 1 for part in parts)
     assert all(sum(sizes[one]) + sizes[other.start] > MOST for one, other in pairwise(parts))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.struct([("text", pa.string())]), {"text": "x" * 100}),
+        (pa.map_(pa.string(), pa.int64()), [("x" * 100, 1)]),
+        (pa.list_(pa.struct([("text", pa.string())])), [{"text": "x" * 100}]),
+        (pa.large_string(), "x" * 100),
+        (pa.list_(pa.string(), 2), ["x" * 50, "y" * 50]),
+    ],
+)
+def test_other_types_count_with_their_mean(kind: pa.DataType, value: object) -> None:
+    """A frame may carry columns of any type."""
+    rows = pa.record_batch({"column": pa.array([value] * 20, kind), "null": pa.nulls(20)})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_bytes, "BYTES_AT_ONCE", MOST)
+        parts = list(row_bytes.cut([(rows, np.arange(20))]))
+
+    assert [at for part in parts for at in range(20)[part]] == list(range(20))
+    assert 6 <= len(parts) <= 10
