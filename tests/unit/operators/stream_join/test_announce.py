@@ -20,7 +20,7 @@ from endmark.state.store import MemoryBlobs, SegmentStore
 
 
 def test_waiting_patterns_are_compared_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each pattern was compared with all live rows twice a batch: 20,000 with as many rows took 6 s."""
+    """Each pattern was compared with all live rows twice a batch: 5,000 with as many rows took 0.4 s."""
     schemas = [
         pa.schema([(f"{name}_{column}", pa.int64()) for column in ("key", "shop", "at")]) for name in "st"
     ]
