@@ -96,7 +96,7 @@ def matched(patterns: Sequence[Pattern], pieces: Sequence[pa.Array]) -> Bools:
 def _spans_with_values(lists: Sequence[Sequence[Span]], pieces: Sequence[pa.Array], domain: Domain) -> Bools:
     """Return a mask of the lists of spans in which there is a value of a discrete domain.
 
-    The values between every two cuts are counted. To compare 5,000 patterns with 5,000 values twice took 0.4 s.
+    The values between every two cuts are counted. To compare 5,000 patterns with 5,000 values took 0.2 s.
     """
     owners = np.repeat(np.arange(len(lists)), [len(spans) for spans in lists])
     lows = np.array([low for spans in lists for low, _ in spans], np.int64)

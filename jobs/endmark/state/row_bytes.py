@@ -56,9 +56,9 @@ def _width(column: pa.Array) -> int:
     if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_list(kind):
         return 0
     try:
-        return -(-kind.bit_width // 8)
+        return -(-int(kind.bit_width) // 8)
     except ValueError:  # it is no type of fixed width
-        return max(1, column.nbytes // max(1, len(column)))
+        return max(1, int(column.nbytes) // max(1, len(column)))
 
 
 def _lengths(column: pa.Array, positions: Ints) -> Offsets:
