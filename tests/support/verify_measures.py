@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -84,12 +85,20 @@ def _values(placed: list[Placed]) -> list[Any]:
 
 
 def _sum(placed: list[Placed]) -> Any:
+    if not all(map(math.isfinite, _values(placed))):
+        return None
     total = sum(map(Fraction, _values(placed)))
     if isinstance(placed[0][1], Decimal):
         return Context(prec=38).divide(Decimal(total.numerator), Decimal(total.denominator))
     if isinstance(placed[0][1], float):
         return _double(total)
     return int(total) if -(2**63) <= total < 2**63 else None
+
+
+def _average(placed: list[Placed]) -> float | None:
+    if not all(map(math.isfinite, _values(placed))):
+        return None
+    return float(sum(map(Fraction, _values(placed)))) / len(placed)
 
 
 def _double(total: Fraction | int) -> float | None:
@@ -107,5 +116,5 @@ _FUNCTIONS: dict[str, Callable[[list[Placed]], Any]] = {
     "first": lambda placed: min(placed)[1],
     "last": lambda placed: max(placed)[1],
     "sum": _sum,
-    "avg": lambda placed: float(sum(map(Fraction, _values(placed)))) / len(placed),
+    "avg": _average,
 }
