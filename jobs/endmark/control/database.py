@@ -238,10 +238,10 @@ class OpsDatabase:
         samples: Mapping[str, float],
         offsets: Mapping[str, Mapping[str, int]],
     ) -> None:
-        """Store a batch and its running totals, unless an earlier attempt of the checkpoint has stored it.
+        """Store a batch and its running totals.
 
-        A repeated batch has other latencies. If they replaced the earlier ones, counters would go backwards,
-        and Prometheus would take them for those of a new process.
+        A repeated batch of a checkpoint keeps its first figures. Since it has other latencies, counters would
+        go backwards, and Prometheus would take them for those of a new process.
 
         Args:
             pipeline: the pipeline's name.
@@ -252,6 +252,8 @@ class OpsDatabase:
         """
         with self.engine.begin() as connection:
             if connection.execute(_recorded(pipeline, batch_id, run_id)).first() is not None:
+                this = (batches.c.pipeline == pipeline) & (batches.c.batch_id == batch_id)
+                connection.execute(batches.update().where(this).values(run_id=run_id, committed_at=clock()))
                 return
             before = connection.execute(_before(batches.c.totals, pipeline, batch_id)).scalar()
             connection.execute(

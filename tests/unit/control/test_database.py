@@ -68,6 +68,9 @@ def test_repeated_batch_counts_once(ops: OpsDatabase) -> None:
     ops.start_run("next", "auction", "app", "/checkpoint")
     record(ops, 1, 3, run="next")
 
+    repeated = ops.latest_batch("auction")
+    assert repeated is not None
+    assert repeated.run_id == "next"
     assert totals(ops) == {"records_total{stream=bids}": 15, "state_rows{operator=join,stream=bids}": 5}
 
     record(ops, 2, 1, run="next")
