@@ -82,7 +82,7 @@ def test_repeated_batch_counts_once(ops: OpsDatabase) -> None:
 
 
 def test_old_runs_are_removed(ops: OpsDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of other pipelines stay."""
+    """The runs of other pipelines stay."""
     monkeypatch.setattr(database, "KEPT_RUNS", 2)
     for number in range(4):
         for pipeline in ("auction", "orders")[: 2 if number == 0 else 1]:
