@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from contextlib import closing
 from pathlib import Path
 
+import httpx
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from endmark.control.database import OpsDatabase
 from endmark.control.description import Description
+from endmark_ops import routes
 from endmark_ops.access import parse_tokens
 from endmark_ops.app import create_app
 from endmark_ops.reach import Reach
 from endmark_ops.shared_answers import SharedAnswers
+from endmark_ops.source import OpsSource
 from support.ops_client import OpsClient
 from support.ops_job import API, PIPELINE, Job
 
@@ -198,3 +203,32 @@ def test_the_sidecar_shares_what_is_asked_for_again_and_again(tmp_path: Path) ->
         assert not client.get("/readyz").json()["ready"]
         assert client.get("/metrics", headers={"Authorization": ""}).status_code == 401
     database.close()
+
+
+def test_large_answers_are_made_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of batches and of dead letters count together."""
+    url = f"sqlite:///{tmp_path / 'ops.db'}"
+    with closing(OpsDatabase(url)) as database:
+        database.describe(PIPELINE, TOLD.model_dump())
+    running, most = 0, 0
+
+    def slow(*_: object) -> list[object]:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        time.sleep(0.05)
+        running -= 1
+        return []
+
+    monkeypatch.setattr(OpsSource, "batches", slow)
+    monkeypatch.setattr(routes.dead_letters, "dead_letters", slow)
+    app = create_app(url, reach=Reach(warehouse=str(tmp_path)))
+
+    async def scene() -> list[int]:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            large = [f"{API}/batches?limit={number}" for number in range(1, 4)] + [f"{API}/dead-letters"] * 3
+            return [each.status_code for each in await asyncio.gather(*map(client.get, large))]
+
+    assert asyncio.run(scene()) == [200] * 6
+    assert most == 1

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from endmark.punctuation import boxes
 from endmark.punctuation.algebra import common
+from endmark.punctuation.boxes import Boxes
 from endmark.punctuation.columns import contains_all, domain_of_type, matches
 from endmark.punctuation.pattern import Anything, Equals
 from endmark.punctuation.punctuation import Origin, Punctuation
@@ -110,12 +110,12 @@ class Interval:
         return Punctuation.of(self._stream, {self._name: pattern}, Origin(self._partition, offset))
 
 
-class Boxes:
+class KeyBoxes:
     """Promised keys of several columns, as patterns. A pattern is dropped when a later one includes it."""
 
     def __init__(self, domains: Mapping[str, Domain]) -> None:
         self._domains = domains
-        self._boxes = boxes.Boxes(domains)
+        self._boxes = Boxes(domains)
 
     def add(self, promise: Punctuation) -> None:
         self._boxes.add(promise.normal(self._domains))
@@ -218,7 +218,7 @@ class KeyPromises:
         if len(self._domains) == 1:
             ((name, domain),) = self._domains.items()
             return Interval(self._stream, partition, name, domain)
-        return Boxes(self._domains)
+        return KeyBoxes(self._domains)
 
     def promised_by(self, keys: Keys, partitions: Ints) -> Bools:
         """Return a mask of the rows whose key their own partition has promised."""
