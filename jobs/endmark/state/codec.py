@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
+from endmark.errors import EndmarkError
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -14,6 +16,10 @@ if TYPE_CHECKING:
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 _PLAIN = pa.ipc.IpcWriteOptions()
 _READ = pa.ipc.IpcReadOptions(use_threads=False)
+
+
+class OverfullError(EndmarkError):
+    """Rows have more text in a column than Arrow can hold."""
 
 
 def encode(batch: pa.RecordBatch, *, compress: bool = False) -> bytes:
@@ -39,5 +45,19 @@ def decode(data: bytes | bytearray | memoryview | pa.Buffer) -> pa.RecordBatch:
 
 
 def concat(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Join record batches to one; at least one must be given. A single batch is not copied."""
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    """Join record batches to one; at least one must be given. A single batch is not copied.
+
+    Raises:
+        OverfullError: a column would have 2 GiB of text or more.
+    """
+    if len(batches) == 1:
+        return batches[0]
+    try:
+        return pa.concat_batches(batches)
+    except pa.ArrowInvalid as error:
+        if "overflow" not in str(error):
+            raise
+        raise OverfullError(
+            "a batch gives one bucket 2 GiB of text or more in a column, which no column can hold; begin a "
+            "new checkpoint with smaller batches by `endmark migrate FILE --set batch.records=N`"
+        ) from error
