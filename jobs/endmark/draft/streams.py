@@ -36,14 +36,20 @@ _LIKE_A_TIME = re.compile(r'"?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:.*|1[0-9]{9
 class _Disorder:
     """The disorder of timestamps.
 
+    A few odd rows are left out of it. One default date, such as 1970-01-01, set the lateness to 56 years, and
+    one of 9999-12-31 to 7,973 years.
+
     Args:
+        ahead: the number of rows that are more than an hour after their time in Kafka.
+        is_ahead: whether such rows are too many to be odd.
         most: by how much a row is older than the newest one before it in its partition, at most.
-        odd: the number of rows beyond a day that are left out there, since they are few. One default date,
-            such as 1970-01-01, set the lateness to 56 years.
+        late: the number of odd rows that come more than a day out of order.
     """
 
+    ahead: int
+    is_ahead: bool
     most: timedelta
-    odd: int
+    late: int
 
 
 @dataclass
@@ -58,7 +64,7 @@ class DraftStream:
         taken_from: the part of the record of each column that is no member of its own name.
         event_time: the column of event time.
         lateness: the seconds by which rows of a partition came out of order.
-        is_ahead: whether rows have event times of more than an hour after Kafka's.
+        is_ahead: whether many rows have event times of more than an hour after Kafka's.
         punctuated_on: the columns that punctuations restrict.
         is_spread: whether rows of one value in these columns are in several partitions.
         has_updates: whether Debezium captured updates.
@@ -144,7 +150,7 @@ def draft_stream(name: str, sample: Sample) -> DraftStream:
         {name: part for name, part in reading.taken_from.items() if name in inferred.columns},
         time,
         _rounded_up(disorder[time].most),
-        is_ahead=any(_is_ahead(row, time, inferred.columns[time].required) for row in reading.rows),
+        is_ahead=disorder[time].is_ahead,
         punctuated_on=promised_on,
         is_spread=bool(promised_on) and _is_spread(reading.rows, promised_on),
         has_updates=reading.updates > 0,
@@ -220,10 +226,18 @@ def _note_time(found: DraftStream, times: Mapping[str, _Disorder]) -> None:
         found.note("event_time", f"{what}; other timestamps: {', '.join(others)}")
     if found.lateness:
         found.note("event_time", "lateness: so much were rows of the sample out of order")
-    if odd := times[found.event_time].odd:
+    disorder = times[found.event_time]
+    if disorder.late:
         found.note(
             "event_time",
-            f"guess: {odd} of {found.rows} rows come more than a day out of order, and would be late",
+            f"guess: {disorder.late} of {found.rows} rows come more than a day out of order, and would be "
+            "late",
+        )
+    if disorder.ahead and not found.is_ahead:
+        found.note(
+            "event_time",
+            f"guess: {disorder.ahead} of {found.rows} rows are more than 1 h after their time in Kafka, and "
+            "would be violations",
         )
     if found.is_ahead:
         found.note(
@@ -290,26 +304,28 @@ def _times(rows: Sequence[Row], column: str, kind: ColumnType) -> Iterator[tuple
 
 
 def _disorder(rows: Sequence[Row], column: str, kind: ColumnType) -> _Disorder:
+    times = [(row, at, _is_ahead(row, at)) for row, at in _times(rows, column, kind)]
+    ahead = sum(future for _, _, future in times)
+    is_ahead = len(times) - ahead < MOST * len(times)
     newest: dict[int, datetime] = {}
     delays = []
-    for row, at in _times(rows, column, kind):
+    for row, at, future in times:
+        if future and not is_ahead:
+            continue
         before = newest.setdefault(row.record.partition, at)
         delays.append(max(before - at, timedelta(0)))
         newest[row.record.partition] = max(before, at)
     usual = [delay for delay in delays if delay <= timedelta(seconds=_DAY)]
     if len(usual) < MOST * len(delays):
-        return _Disorder(max(delays), 0)
-    return _Disorder(max(usual, default=timedelta(0)), len(delays) - len(usual))
+        return _Disorder(ahead, is_ahead, max(delays), 0)
+    return _Disorder(ahead, is_ahead, max(usual, default=timedelta(0)), len(delays) - len(usual))
 
 
-def _is_ahead(row: Row, column: str, kind: ColumnType) -> bool:
+def _is_ahead(row: Row, at: datetime) -> bool:
     """Return whether a row's event time is too long after the record's timestamp in Kafka."""
     if row.record.timestamp is None:
         return False
-    return any(
-        at.timestamp() * 1_000 > row.record.timestamp + _AHEAD.total_seconds() * 1_000
-        for _, at in _times([row], column, kind)
-    )
+    return at.timestamp() * 1_000 > row.record.timestamp + _AHEAD.total_seconds() * 1_000
 
 
 def _rounded_up(duration: timedelta) -> int:

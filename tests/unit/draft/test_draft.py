@@ -345,6 +345,22 @@ def test_event_times_after_kafka_are_no_violations() -> None:
     assert loaded(drafted.text).streams["orders"].event_time.ahead is None
 
 
+def test_one_default_date_in_the_future_sets_neither_lateness_nor_ahead() -> None:
+    times = [f"{START + timedelta(seconds=number):%Y-%m-%dT%H:%M:%SZ}" for number in range(60)]
+    times[8] = "9999-12-31T00:00:00Z"
+    kafka = int(START.timestamp() * 1_000)
+    records = [Record(json.dumps({"at": at}).encode(), timestamp=kafka) for at in times]
+    drafted = draft("p", [Sample("orders", records)])
+    [stream] = drafted.streams
+
+    assert (stream.lateness, stream.is_ahead) == (0, False)
+    declared = loaded(drafted.text).streams["orders"].event_time
+    assert declared.ahead == timedelta(hours=1)
+    assert "guess: 1 of 60 rows are more than 1 h after their time in Kafka, and would be violations" in (
+        drafted.text
+    )
+
+
 def test_heartbeats_are_no_punctuations_on_columns() -> None:
     beat = b'{"$punctuation": {"at": {"between": {"to": "2026-01-31T12:00:00Z"}}}}'
     sample = Sample("orders", [*of({"id": 1}).records, Record(beat)])
