@@ -66,8 +66,19 @@ class Knobs:
         streams = tuple(
             self._applied(stream, f"streams.{stream.name}.event_time", _EVENT_TIME) for stream in plan.streams
         )
-        lookups = tuple(self._applied(lookup, lookup.step, _LOOKUP) for lookup in plan.lookups)
+        lookups = tuple(
+            self._applied(self._with_pages(lookup), lookup.step, _LOOKUP) for lookup in plan.lookups
+        )
         return replace(plan, streams=streams, lookups=lookups)
+
+    def _with_pages(self, plan: LookupPlan) -> LookupPlan:
+        """Return the plan with the pages of this process. The cost of a page scales with its size."""
+        if plan.source.directory.unpaged is not None:
+            return plan
+        page_rows = self._values.get(f"{plan.step}.page_rows", plan.page_rows)
+        source, directory = plan.source, directory_of(plan, page_rows)
+        costs = source.costs.cut(len(source.directory), len(directory))
+        return replace(plan, source=replace(source, directory=directory, costs=costs))
 
     def _applied(self, plan: Plan, step: str, knobs: Mapping[str, Callable[[Plan, Any], Plan]]) -> Plan:
         for field, apply in knobs.items():
@@ -102,15 +113,6 @@ def _with_strategy(plan: LookupPlan, name: Name) -> LookupPlan:
     return replace(plan, source=replace(plan.source, strategy=name))
 
 
-def _with_pages(plan: LookupPlan, page_rows: int) -> LookupPlan:
-    """Return the plan with pages of another size. The cost of a page scales with its size."""
-    if plan.source.directory.unpaged is not None:
-        return plan
-    source, directory = plan.source, directory_of(plan, page_rows)
-    costs = source.costs.cut(len(source.directory), len(directory))
-    return replace(plan, source=replace(source, directory=directory, costs=costs))
-
-
 def _with_time(plan: LookupPlan, seconds: float | None) -> LookupPlan:
     lookup = replace(plan.gate.lookup, budget=Budget(seconds=seconds))
     return replace(plan, gate=replace(plan.gate, lookup=lookup, carries=seconds is not None))
@@ -137,7 +139,6 @@ _JOIN: dict[str, Callable[[BucketPlan, Any], BucketPlan]] = {
 _EVENT_TIME: dict[str, Callable[[StreamPlan, Any], StreamPlan]] = {"idle": _with_idle}
 _LOOKUP: dict[str, Callable[[LookupPlan, Any], LookupPlan]] = {
     "strategy": _with_strategy,
-    "page_rows": _with_pages,
     "time_per_batch": _with_time,
     "memory": _with_capacity,
     "cache.memory": lambda plan, memory: _with_cache(plan, capacity=memory),

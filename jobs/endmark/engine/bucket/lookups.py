@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from endmark.engine.bucket.looked_up_steps import LookedUpSteps
-from endmark.engine.bucket.process_caches import shared_cache
+from endmark.engine.bucket.process_caches import note_growth, shared_cache
 from endmark.engine.channels import DEAD_LETTER_SCHEMA, VALUE
 from endmark.engine.ingest.stepped_rows import EXPRESSION
 from endmark.metrics import Samples, sample
@@ -100,6 +100,8 @@ class Lookups:
                 entering[stream] = each.gate.enter(list(islice(answers, len(asks[stream]))))
                 if (steps := self._steps.get((stream, number))) is not None:
                     entering[stream] = [steps.through(batch) for batch in entering[stream]]
+        for lookup in self._lookups:
+            note_growth(lookup.plan, lookup.gated.output.figures)
         return {stream: batches or [StreamBatch()] for stream, batches in entering.items()}
 
     @property

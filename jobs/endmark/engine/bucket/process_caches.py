@@ -12,7 +12,31 @@ from endmark.state.keys import KeySpec
 if TYPE_CHECKING:
     from endmark.engine.bucket.lookup_plan import LookupPlan
     from endmark.operators.lookup.cache import CacheSpec
+    from endmark.operators.lookup.reader import ReadFigures
     from endmark.relation.contract import PageDirectory
+
+
+@dataclass
+class _Pages:
+    """The pages of a relation.
+
+    Args:
+        rows: the number of rows on a page when the directory was read.
+        directory: the directory of the pages.
+        grown: the number of keys that reads have found on pages beyond `rows` for each page.
+    """
+
+    rows: int
+    directory: PageDirectory
+    grown: int = 0
+
+    @property
+    def is_outgrown(self) -> bool:
+        """True if reads have found as many keys too many as the relation had rows.
+
+        To read a directory anew walks through the index of the whole relation. So it pays only then.
+        """
+        return self.grown >= self.rows * len(self.directory)
 
 
 @dataclass
@@ -21,11 +45,11 @@ class _JobCaches:
 
     Args:
         caches: the caches, by relation.
-        directories: the directories with the number of rows on their pages, by relation.
+        pages: the pages, by relation.
     """
 
     caches: dict[str, FrontCache] = field(default_factory=dict)
-    directories: dict[str, tuple[int, PageDirectory]] = field(default_factory=dict)
+    pages: dict[str, _Pages] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=2)
@@ -46,14 +70,26 @@ def shared_cache(plan: LookupPlan, spec: CacheSpec) -> FrontCache:
 def directory_of(plan: LookupPlan, page_rows: int) -> PageDirectory:
     """Return the directory of the plan's relation for pages of `page_rows` rows.
 
-    If the size is new, the directory is read from the relation.
+    If the size is new, or if the relation has outgrown its pages, the directory is read from the relation.
     """
-    if page_rows == plan.page_rows:
-        return plan.source.directory
-    directories = _caches_of_job(plan.cache_name).directories
-    rows, directory = directories.get(plan.relation, (0, plan.source.directory))
-    if rows != page_rows:
+    pages = _caches_of_job(plan.cache_name).pages
+    of_file = _Pages(plan.page_rows, plan.source.directory)
+    held = pages.get(plan.relation, of_file)
+    if held.rows != page_rows:
+        held = of_file
+    if held.rows != page_rows or held.is_outgrown:
         with plan.reading():
-            directory = plan.paged(page_rows)
-        directories[plan.relation] = page_rows, directory
-    return directory
+            held = _Pages(page_rows, plan.paged(page_rows))
+    pages[plan.relation] = held
+    return held.directory
+
+
+def note_growth(plan: LookupPlan, figures: ReadFigures) -> None:
+    """Note how many keys the reads of a batch have found on pages beyond the size of pages.
+
+    Rows that a relation gets lie on the pages that were there. Nothing else would cut the last page, on which
+    all new rows lie if their keys ascend.
+    """
+    held = _caches_of_job(plan.cache_name).pages.get(plan.relation)
+    if held is not None:
+        held.grown += max(0, figures.page_keys - held.rows * figures.pages)

@@ -61,6 +61,7 @@ class ReadFigures:
         lists: the number of lists of keys that were read.
         keys: the number of keys in these lists.
         rows: the number of rows of R that were read.
+        page_keys: the number of distinct keys of R on the pages that were read.
         seconds: the seconds of all reads.
         left_by_budget: the number of rows that waited when the budget was spent; 0 if it was not spent.
     """
@@ -69,6 +70,7 @@ class ReadFigures:
     lists: int = 0
     keys: int = 0
     rows: int = 0
+    page_keys: int = 0
     seconds: float = 0.0
     left_by_budget: int = 0
 
@@ -144,6 +146,8 @@ class Resolver:
             self.figures.rows += block.num_rows
             started = time.perf_counter()
             answer = self._answer(waiting, rows, block)
+            if isinstance(read, ReadPages):
+                self.figures.page_keys += _distinct(self.key.keys(answer.block).codes)
             self._saw(read, seconds + time.perf_counter() - started)
             if len(answer.rows):
                 yield answer
@@ -214,6 +218,11 @@ class Resolver:
                     f"the relation has several rows of {named}, but a row has one match at most; remove "
                     "rows, name more key columns, or set lookup.cardinality: many_to_many"
                 )
+
+
+def _distinct(codes: Ints) -> int:
+    """Count the distinct codes among ascending ones."""
+    return len(codes) and 1 + int(np.count_nonzero(codes[1:] != codes[:-1]))
 
 
 def _done(rows: Ints, read: ReadPages | ReadKeys, fetch: Callable[[], pa.RecordBatch]) -> _Done:

@@ -41,6 +41,45 @@ def test_pages_become_larger_and_smaller(tmp_path: Path) -> None:
     assert [call.args[1:] for call in cut.call_args_list][1:] == [(1,), (3,)]
 
 
+def test_pages_are_cut_anew_once_a_relation_outgrows_them(tmp_path: Path) -> None:
+    """All new rows are on the last page, which is read whole only until its pages are cut."""
+    few, many = keys_of(0)[:2], keys_of(0)[:20]
+    relation = MemoryRelation(_sellers(few), ("seller_id",))
+
+    def read(seller: int) -> float:
+        return turning.batch(bid(seller, 1, seller))["lookup_read_rows_total{relation=sellers}"]
+
+    with patch.object(
+        MemoryRelation, "directory", autospec=True, side_effect=MemoryRelation.directory
+    ) as cut:
+        turning = Turning(tmp_path, relation, looking={"strategy": "hybrid", "page_rows": 2})
+        before = [read(few[-1]), read(few[-1])]
+        relation.__init__(_sellers(many), relation.key)  # type: ignore[misc]
+        after = [read(many[-1]), read(many[-1]), read(many[0]), read(many[5])]
+
+    assert (before, after) == ([2, 2], [20, 2, 2, 2])
+    assert [call.args[1:] for call in cut.call_args_list] == [(2,), (2,)]
+
+
+def test_pages_stay_as_they_are_if_a_key_has_many_rows(tmp_path: Path) -> None:
+    """No other pages would have fewer rows of this key."""
+    key = keys_of(0)[0]
+    looking = {"strategy": "hybrid", "page_rows": 2, "cardinality": "many_to_many"}
+    with patch.object(
+        MemoryRelation, "directory", autospec=True, side_effect=MemoryRelation.directory
+    ) as cut:
+        turning = Turning(tmp_path, MemoryRelation(_sellers([key] * 30), ("seller_id",)), looking=looking)
+        batches = [turning.batch(bid(key, 1, key)) for _ in range(3)]
+
+    assert [batch["lookup_read_rows_total{relation=sellers}"] for batch in batches] == [30, 30, 30]
+    assert len(cut.call_args_list) == 1
+
+
+def _sellers(keys: list[int]) -> pa.RecordBatch:
+    names, ratings = [f"{key}" for key in keys], [1.0] * len(keys)
+    return pa.record_batch({"seller_id": pa.array(keys), "name": names, "rating": ratings})
+
+
 def test_pages_of_another_size_cost_as_much_more(tmp_path: Path) -> None:
     """What reads have cost is kept, by the rows that they read."""
     relation = MemoryRelation(pa.record_batch({"k": range(64), "v": range(64)}), ("k",))
