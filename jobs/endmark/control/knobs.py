@@ -134,6 +134,8 @@ def unreadable(unpaged: Mapping[str, str], name: str, value: Any) -> str | None:
             require_readable(name, value, unpaged.get(place))
     except ConfigError as why:
         return str(why)
+    if field == "page_rows" and place in unpaged:
+        return f"{name} would change nothing: {unpaged[place]}"
     return None
 
 

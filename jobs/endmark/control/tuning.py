@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from endmark.control.autotune import WHO, Autotune, Spent, Tuned, read_turns
 from endmark.control.knobs import filed, steps_of
 from endmark.metrics import parse, sample
+from endmark.operators.lookup.strategies import STRATEGIES
 from endmark.wire.control import Turn
 
 if TYPE_CHECKING:
@@ -71,10 +73,12 @@ def tuned_of(pipeline: Pipeline) -> list[Tuned]:
         if not lookup.autotune:
             continue
         step = pipeline.place_of(lookup)
-        reads = partial(_reads, lookup.relation)
-        least, most = min(_PAGE_ROWS[0], lookup.page_rows), max(_PAGE_ROWS[1], lookup.page_rows)
-        found.append(Tuned(f"{step}.page_rows", least, most, takes_memory=False, spent=reads))
+        if STRATEGIES[lookup.strategy].by_pages or lookup.strategy == "auto":
+            pages = partial(_pages, lookup.relation)
+            least, most = min(_PAGE_ROWS[0], lookup.page_rows), max(_PAGE_ROWS[1], lookup.page_rows)
+            found.append(Tuned(f"{step}.page_rows", least, most, takes_memory=False, spent=pages))
         if lookup.cache is not None:
+            reads = partial(_reads, lookup.relation)
             least, most = (max(1, int(lookup.cache.memory * times)) for times in _CACHE)
             found.append(Tuned(f"{step}.cache.memory", least, most, takes_memory=True, spent=reads))
     for stage in pipeline.stages:
@@ -83,6 +87,12 @@ def tuned_of(pipeline: Pipeline) -> list[Tuned]:
             most = max(most, stage.join.purge_every)
             found.append(Tuned(f"{stage.place}.purge_every", least, most, takes_memory=True, spent=_joins))
     return found
+
+
+def _pages(relation: str, samples: Samples) -> Spent:
+    """Return the result of `_reads`, but no seconds if the relation has no pages."""
+    spent = _reads(relation, samples)
+    return spent if samples.get(sample("lookup_pages", relation=relation)) else replace(spent, seconds=0.0)
 
 
 def _reads(relation: str, samples: Samples) -> Spent:

@@ -25,20 +25,22 @@ from support.verify_world import bid, make_pipeline
 CONTROL = "small-control"
 
 
-def relation(directory: Path, sellers: int) -> str:
+def relation(directory: Path, sellers: int, table: str = "sellers") -> str:
     """The URL of so many sellers in a database of their own."""
     url = f"sqlite:///{directory / 'relation.db'}"
     with sa.create_engine(url).begin() as connection:
         connection.execute(
-            sa.text("CREATE TABLE sellers (seller_id INTEGER PRIMARY KEY, name TEXT, rating REAL)")
+            sa.text(f"CREATE TABLE {table} (seller_id INTEGER PRIMARY KEY, name TEXT, rating REAL)")
         )
         rows = [{"id": number, "name": f"seller {number}" * 4} for number in range(sellers)]
-        connection.execute(sa.text("INSERT INTO sellers VALUES (:id, :name, 1.5)"), rows)
+        connection.execute(sa.text(f"INSERT INTO {table} VALUES (:id, :name, 1.5)"), rows)  # noqa: S608
+        if table != "sellers":
+            connection.execute(sa.text(f"CREATE VIEW sellers AS SELECT * FROM {table}"))  # noqa: S608
     return url
 
 
 class PricedRelation(SqlRelation):
-    """A database whose reads have a price: a range costs 100 us, and a row of it 1 us.
+    """A database whose reads have a price: a range or a list of keys costs 100 us, and a row of it 1 us.
 
     Measured seconds of 2,000 rows differed by more than the rows did, in one run of three.
     """
@@ -48,6 +50,11 @@ class PricedRelation(SqlRelation):
     def pages(self, ranges: list[KeyRange]) -> pa.RecordBatch:
         rows = super().pages(ranges)
         self.seconds += 100e-6 * len(ranges) + 1e-6 * rows.num_rows
+        return rows
+
+    def read_keys(self, keys: pa.RecordBatch) -> pa.RecordBatch:
+        rows = super().read_keys(keys)
+        self.seconds += 100e-6 + 1e-6 * rows.num_rows
         return rows
 
     def take_seconds(self) -> float:
@@ -65,8 +72,10 @@ def ops(tmp_path: Path) -> Iterator[OpsDatabase]:
 class Job:
     """Tasks, the ops database and autotune, without Spark; control records are read by the batch after."""
 
-    def __init__(self, ops: OpsDatabase, directory: Path, sellers: int, **looking: Any) -> None:
-        url, self._sellers = relation(directory, sellers), sellers
+    def __init__(
+        self, ops: OpsDatabase, directory: Path, sellers: int, table: str = "sellers", **looking: Any
+    ) -> None:
+        url, self._sellers = relation(directory, sellers, table), sellers
         self.pipeline = make_pipeline(url, windows=(None, None), looking={"autotune": True, **looking})
         self._relation = PricedRelation(self.pipeline.relations["sellers"])
         self.tasks = BucketTasks(self.pipeline, self._relation, 1, directory)
@@ -134,6 +143,15 @@ def test_a_job_that_starts_again_goes_on_with_a_trial(ops: OpsDatabase, tmp_path
     assert [turn["value"] for turn in ops.turns("small")][:2] == [4000, 2000]
 
 
+def test_pages_are_not_tuned_if_none_can_be_read(ops: OpsDatabase, tmp_path: Path) -> None:
+    """A view has no pages, so a turn of their size would change nothing but by chance."""
+    job = Job(ops, tmp_path, 200, table="all_sellers")
+    job.run(12, rows=50)
+
+    assert ops.turns("small") == []
+    assert tuned_of(make_pipeline(looking={"autotune": True, "strategy": "batched"})) == []
+
+
 def test_what_is_tuned_is_what_the_file_says() -> None:
     several = {"ranks": {"stream": "items", "key": "seller_id", "autotune": True, "page_rows": 9}}
     pipeline = make_pipeline(
@@ -161,6 +179,8 @@ def test_costs_are_of_the_figures_that_a_batch_tells(ops: OpsDatabase, tmp_path:
     pages, cache, purging = (each.spent(samples) for each in tuned_of(job.pipeline))
 
     assert pages == cache
+    no_pages = samples | {sample("lookup_pages", relation="sellers"): 0}
+    assert [each.spent(no_pages).seconds for each in tuned_of(job.pipeline)][:2] == [0, cache.seconds]
     assert (pages.came, pages.waiting, purging.came) == (30, 0, 30)
     assert 0 < pages.seconds < 5
     assert 0 < purging.seconds < 5

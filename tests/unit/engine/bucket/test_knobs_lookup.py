@@ -115,6 +115,8 @@ def test_without_pages_a_strategy_that_reads_them_is_ignored(tmp_path: Path) -> 
     assert turn["refused"].startswith("steps.known.lookup.strategy: 'scan' reads pages, but it is a view; or")
     turning.spoil("steps.known.lookup.strategy", "mesh")
     assert read(lookup__page_rows=7) == (0, 1, 0)
+    [turn] = [turn for report in turning.reports for turn in report.get("turns", [])]
+    assert turn["refused"] == "steps.known.lookup.page_rows would change nothing: it is a view"
     assert read() == (0, 1, 0)
     assert read(lookup__strategy="inlj") == (0, 1, 0)
     assert not [turn for report in turning.reports for turn in report.get("turns", []) if turn["refused"]]
