@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
@@ -17,6 +19,7 @@ from endmark.engine.ingest.frame_rows import in_utc
 from endmark.engine.segment_cache import cache_directory
 from endmark.errors import ConfigError
 from endmark.frame.projection import column
+from endmark.operators.lookup.held_pages import HeldPages
 from endmark.operators.lookup.join import LookupJoin, LookupSpec, Misses, Source
 from endmark.operators.lookup.read_timing import measure
 from endmark.operators.lookup.strategies import STRATEGIES, require_readable
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from endmark.pipeline import Relation
-    from endmark.relation.contract import RelationReader
+    from endmark.relation.contract import PageDirectory, RelationReader
 
 _PAGE_ROWS = 500  # the default of a pipeline's `lookup.page_rows`
 # The rows that are looked up together. With more rows, fewer keys are asked for twice, and keys are nearer to
@@ -52,12 +55,16 @@ class LookupStage:
         source: the relation.
         reading: makes a context that is entered around the reads of a batch.
         punctuations: the name of the column of punctuations, which is the last column of the result.
+        paged: makes a directory of R's pages, given the number of rows on a page.
+        name: tells the stage from others. Tasks of one Python process share its pages of R.
     """
 
     spec: LookupSpec
     source: Source
     reading: Callable[[], AbstractContextManager[None]]
     punctuations: str
+    paged: Callable[[int], PageDirectory]
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @classmethod
     def of(
@@ -94,7 +101,7 @@ class LookupStage:
         directory = reader.directory(_PAGE_ROWS)
         require_readable("strategy", strategy, directory.unpaged)
         source = Source(reader, directory, strategy, measure(reader, directory), unique=True)
-        return cls(spec, source, reader.batch, punctuations)
+        return cls(spec, source, reader.batch, punctuations, reader.directory)
 
     @classmethod
     def spec_of(
@@ -132,9 +139,10 @@ class LookupStage:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # All rows of a batch are answered before it ends, so nothing is ever stored.
         store = SegmentStore(MemoryBlobs(), cache_directory())
-        join = LookupJoin(self.spec, self.source, store)
         beside_nulls = Results(self.spec.schema, self.added)
         with self.reading():
+            pages = self._pages()
+            join = LookupJoin(self.spec, self._source_with(pages.directory), store)
             for batch in gathered(batches, _ROWS_AT_ONCE):
                 *columns, texts = batch.columns
                 rows = in_utc(columns, self.spec.schema)
@@ -142,15 +150,37 @@ class LookupStage:
                     control = beside_nulls.left_alone(rows.filter(texts.is_valid()))
                     yield control.append_column(self.punctuations, texts.drop_null())
                     rows = rows.filter(texts.is_null())
-                for found in join.process(rows, time.time_ns() // 1_000, drain=True).joined:
+                output = join.process(rows, time.time_ns() // 1_000, drain=True)
+                pages.note(output.figures)
+                for found in output.joined:
                     yield found.append_column(self.punctuations, pa.nulls(found.num_rows, pa.string()))
+
+    def _pages(self) -> HeldPages:
+        """Return the pages of R in this process. They are cut anew if R has outgrown them."""
+        held = _pages_of_stage(self.name)
+        if not held:
+            held.append(HeldPages(_PAGE_ROWS, self.source.directory))
+        elif held[0].is_outgrown:
+            held[0] = HeldPages(_PAGE_ROWS, self.paged(_PAGE_ROWS))
+        return held[0]
+
+    def _source_with(self, directory: PageDirectory) -> Source:
+        """Return the source with other pages. The cost of a page scales with its size."""
+        costs = self.source.costs.cut(len(self.source.directory), len(directory))
+        return replace(self.source, directory=directory, costs=costs)
+
+
+@lru_cache(maxsize=64)
+def _pages_of_stage(name: str) -> list[HeldPages]:
+    """Return the list that has the pages of a stage in this process, once a task has begun."""
+    return []
 
 
 def looked_up(frame: DataFrame, stage: LookupStage) -> DataFrame:
     """Return the frame after the lookup of a stage."""
     fields = frame.drop(stage.punctuations).schema
-    for field in from_arrow_schema(stage.added):
-        fields = fields.add(field)
+    for added in from_arrow_schema(stage.added):
+        fields = fields.add(added)
     needed = frame.select(*map(column, [*stage.spec.schema.names, stage.punctuations]))
     return numbered(needed).mapInArrow(stage.__call__, fields.add(stage.punctuations, StringType()))
 

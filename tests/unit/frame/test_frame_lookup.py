@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ RELATION = MemoryRelation(
 def stage(how: str, on: tuple[str, ...] = ("item",)) -> LookupStage:
     spec = LookupStage.spec_of(ROWS, RELATION, on, how, "items")
     source = Source(RELATION, RELATION.directory(2), "hybrid", ReadCosts(0.1, 1.0, 1.0, 0.1), unique=True)
-    return LookupStage(spec, source, nullcontext, "said")
+    return LookupStage(spec, source, nullcontext, "said", RELATION.directory)
 
 
 def looked_up(how: str, *batches: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
@@ -86,6 +87,26 @@ def test_small_pieces_are_looked_up_together(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(lookup, "_ROWS_AT_ONCE", 3)
     assert looked_up("inner", *pieces) == found
     assert len(RELATION.ranges) == 3
+
+
+def test_pages_are_cut_anew_once_a_relation_outgrows_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch has a copy of the stage, since Spark sends it to the tasks anew."""
+
+    def table(rows: int) -> pa.RecordBatch:
+        return pa.record_batch({"id": range(rows), "name": [f"n{number}" for number in range(rows)]})
+
+    monkeypatch.setattr(lookup, "_PAGE_ROWS", 2)
+    relation = MemoryRelation(table(4), ("id",))
+    spec = LookupStage.spec_of(ROWS, relation, ["item"], "inner", "items")
+    source = Source(relation, relation.directory(2), "hybrid", ReadCosts(0.1, 1.0, 1.0, 0.1))
+    sent = LookupStage(spec, source, nullcontext, "said", relation.directory)
+    relation.__init__(table(40), relation.key)  # type: ignore[misc]
+    last = pa.RecordBatch.from_pylist([{"item": 39}], ROWS.append(pa.field("said", pa.string())))
+
+    for _ in range(3):
+        found = [row["items_name"] for each in replace(sent)(iter([last])) for row in each.to_pylist()]
+        assert found == ["n39"]
+    assert relation.ranges == [((2,), None), ((38,), None), ((38,), None)]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from endmark.operators.lookup.cache import FrontCache
+from endmark.operators.lookup.held_pages import HeldPages
 from endmark.state.keys import KeySpec
 
 if TYPE_CHECKING:
@@ -14,29 +15,6 @@ if TYPE_CHECKING:
     from endmark.operators.lookup.cache import CacheSpec
     from endmark.operators.lookup.reader import ReadFigures
     from endmark.relation.contract import PageDirectory
-
-
-@dataclass
-class _Pages:
-    """The pages of a relation.
-
-    Args:
-        rows: the number of rows on a page when the directory was read.
-        directory: the directory of the pages.
-        grown: the number of keys that reads have found on pages beyond `rows` for each page.
-    """
-
-    rows: int
-    directory: PageDirectory
-    grown: int = 0
-
-    @property
-    def is_outgrown(self) -> bool:
-        """True if reads have found as many keys too many as the relation had rows.
-
-        To read a directory anew walks through the index of the whole relation. So it pays only then.
-        """
-        return self.grown >= self.rows * len(self.directory)
 
 
 @dataclass
@@ -49,7 +27,7 @@ class _JobCaches:
     """
 
     caches: dict[str, FrontCache] = field(default_factory=dict)
-    pages: dict[str, _Pages] = field(default_factory=dict)
+    pages: dict[str, HeldPages] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=2)
@@ -73,23 +51,19 @@ def directory_of(plan: LookupPlan, page_rows: int) -> PageDirectory:
     If the size is new, or if the relation has outgrown its pages, the directory is read from the relation.
     """
     pages = _caches_of_job(plan.cache_name).pages
-    of_file = _Pages(plan.page_rows, plan.source.directory)
+    of_file = HeldPages(plan.page_rows, plan.source.directory)
     held = pages.get(plan.relation, of_file)
     if held.rows != page_rows:
         held = of_file
     if held.rows != page_rows or held.is_outgrown:
         with plan.reading():
-            held = _Pages(page_rows, plan.paged(page_rows))
+            held = HeldPages(page_rows, plan.paged(page_rows))
     pages[plan.relation] = held
     return held.directory
 
 
 def note_growth(plan: LookupPlan, figures: ReadFigures) -> None:
-    """Note how many keys the reads of a batch have found on pages beyond the size of pages.
-
-    Rows that a relation gets lie on the pages that were there. Nothing else would cut the last page, on which
-    all new rows lie if their keys ascend.
-    """
+    """Note the keys that the reads of a batch have found on pages of the plan's relation."""
     held = _caches_of_job(plan.cache_name).pages.get(plan.relation)
     if held is not None:
-        held.grown += max(0, figures.page_keys - held.rows * figures.pages)
+        held.note(figures)
