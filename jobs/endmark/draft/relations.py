@@ -150,6 +150,7 @@ def _kind(column: Column, backend: Backend) -> ColumnType | None:
         ColumnType.TIMESTAMP,
         ColumnType.DATE,
         *_decimal(column.type, backend),
+        ColumnType.decimal(20, 0),  # of a BIGINT UNSIGNED, whose type in MySQL names no digits
     ]
     return next((kind for kind in kinds if holds(column, kind, backend)), None)
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 # not ours.
 _EXACT_MARIADB, _EXACT_MYSQL = "utf8mb4_nopad_bin", "utf8mb4_0900_bin"
 
+# The digits of the greatest BIGINT UNSIGNED, which is beyond a long.
+_UNSIGNED_DIGITS = 20
+_UNSIGNED = r"bigint(\(\d+\))? unsigned( zerofill)?"
 _TEXT = r"(var)?char\(\d+\)|(tiny|medium|long)?text"
 _MYSQL: dict[Domain, str] = {
     Domain.LONG: r"(tiny|small|medium)?int(\(\d+\))?( unsigned)?( zerofill)?|bigint(\(\d+\))?",
@@ -32,7 +35,7 @@ _MYSQL: dict[Domain, str] = {
     Domain.BOOLEAN: r"tinyint\(1\)",
     Domain.DATE: r"date",
     Domain.TIMESTAMP: r"(datetime|timestamp)(\(\d\))?",
-    Domain.DECIMAL: r"decimal\((\d+),(\d+)\)( unsigned)?( zerofill)?",
+    Domain.DECIMAL: rf"decimal\((\d+),(\d+)\)( unsigned)?( zerofill)?|{_UNSIGNED}",
 }
 # The patterns follow SQLite's rules of affinity, which say how a column converts the values put into it.
 _SQLITE: dict[Domain, str] = {
@@ -105,7 +108,7 @@ def require_fit(relation: Relation, there: Definition, dialect: sa.Dialect) -> N
         if not holds(declared, kind, backend):
             raise ConfigError(
                 f"{name}: column {column!r} is {declared.type or 'of no type'}, which {kind} could not hold "
-                f"unchanged; declare it as it is, or make it {_instead(kind, backend)}"
+                f"unchanged; {_advice(declared, backend)}make it {_instead(kind, backend)}"
             )
         if backend == "mysql" and column in relation.key and kind.domain is Domain.STRING:
             _require_charset(relation, column, declared, exact_collation(dialect))
@@ -154,8 +157,16 @@ def holds(declared: Column, kind: ColumnType, backend: Backend) -> bool:
         return found is not None
     if backend == "sqlite":
         return kind.precision <= DOUBLE_DIGITS
-    digits, scale = int(found[1]), int(found[2])
+    digits, scale = (int(found[1]), int(found[2])) if found[1] else (_UNSIGNED_DIGITS, 0)
     return scale <= kind.scale and digits - scale <= kind.precision - kind.scale
+
+
+def _advice(declared: Column, backend: Backend) -> str:
+    """Return how the column can be declared, as the beginning of an advice; empty if no type can hold it."""
+    if backend == "mysql" and re.fullmatch(_UNSIGNED, declared.type):
+        return f"declare it decimal({_UNSIGNED_DIGITS},0), or "
+    known = any(re.fullmatch(pattern, declared.type) for pattern in _TYPES[backend].values())
+    return "declare it as it is, or " if known else ""
 
 
 def _instead(kind: ColumnType, backend: Backend) -> str:

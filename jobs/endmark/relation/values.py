@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -34,6 +35,9 @@ def from_driver(values: Sequence[Any], kind: ColumnType, backend: Backend) -> pa
     Raises:
         NotOfTypeError: a value is not exactly one of `kind`.
     """
+    if backend == "mysql" and kind.domain is Domain.DECIMAL:
+        # Integers are those of a BIGINT UNSIGNED. Arrow would make no array of 1 and 2^63.
+        values = [Decimal(value) if type(value) is int else value for value in values]
     read, given = _READ_OTHERWISE[backend].get(kind.domain, _READ[kind.domain])
     try:
         # Arrow first chooses the type by the values, since pa.array(values, int64) would cut 1.5 to 1.

@@ -6,6 +6,7 @@ import json
 import re
 import sqlite3
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +180,17 @@ def test_a_text_key_of_the_usual_collation(server: str, request: pytest.FixtureR
     reader.check()
     assert found.key == ("code",)
     assert rows_of(reader.read_keys(batch_of(reader, [("a",), ("A",)]))) == [("a", "one")]
+
+
+@pytest.mark.parametrize("server", ["mariadb", "mysql"])
+@pytest.mark.parametrize("spelt", ["BIGINT UNSIGNED", "BIGINT(9) UNSIGNED ZEROFILL"])
+def test_a_key_beyond_a_long(server: str, spelt: str, request: pytest.FixtureRequest) -> None:
+    """Some frameworks give each table such a key."""
+    url = request.getfixturevalue(server).url
+    database = Database(url)
+    database.create("counted", f"id {spelt} PRIMARY KEY, name VARCHAR(20)", [(2**63, "one")])
+    [found] = relations_at(url, ["counted"])
+    reader = SqlRelation(Relation(url=url, table="counted", key=found.key, columns=found.columns))
+    reader.check()
+    assert list(map(str, found.columns.values())) == ["decimal(20,0)", "string"]
+    assert rows_of(reader.read_keys(batch_of(reader, [(Decimal(2**63),)]))) == [(2**63, "one")]

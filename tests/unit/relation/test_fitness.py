@@ -50,6 +50,7 @@ def server(request: pytest.FixtureRequest) -> Database:
         ("DECIMAL(9,3)", "decimal(9,2)"),
         ("DECIMAL(10,2)", "decimal(9,2)"),
         ("DOUBLE", "decimal(9,2)"),
+        ("BIGINT UNSIGNED", "decimal(20,1)"),
     ],
 )
 def test_types_of_a_server_that_could_change_a_value(server: Database, spelt: str, kind: str) -> None:
@@ -57,6 +58,21 @@ def test_types_of_a_server_that_could_change_a_value(server: Database, spelt: st
     server.create("unfit", f"{KEY}, v {spelt}")
     with pytest.raises(ConfigError, match=CHANGES):
         server.reader("unfit", "k", k="long", v=kind).check()
+
+
+@pytest.mark.parametrize(
+    ("spelt", "advice"),
+    [
+        ("BIGINT UNSIGNED", r"declare it decimal\(20,0\), or make it BIGINT"),
+        ("VARCHAR(20)", "declare it as it is, or make it BIGINT"),
+        ("YEAR", "unchanged; make it BIGINT"),
+    ],
+)
+def test_advice_can_be_followed(server: Database, spelt: str, advice: str) -> None:
+    """A column is to be declared as it is only if some type can hold it."""
+    server.create("unfit", f"{KEY}, v {spelt}")
+    with pytest.raises(ConfigError, match=advice):
+        server.reader("unfit", "k", k="long", v="long").check()
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ HOSTILE = [
 
 
 IN_POSTGRESQL = {
+    "BIGINT UNSIGNED": "NUMERIC(20,0)",
     "INT UNSIGNED": "BIGINT",
     "DATETIME(6)": "TIMESTAMP(6)",
     "TIMESTAMP(6) NOT NULL": "TIMESTAMP(6) WITH TIME ZONE",
@@ -161,6 +162,7 @@ def test_texts_whose_backslashes_do_not_escape(request: pytest.FixtureRequest, w
         ("timestamp", "DATETIME(6)", "DATETIME", [NOON, NOON + timedelta(microseconds=1)]),
         ("timestamp", "TIMESTAMP(6) NOT NULL", "TEXT", [NOON, NOON + timedelta(microseconds=1)]),
         ("decimal(9,2)", "DECIMAL(9,2)", "DECIMAL(9,2)", decimals("-7.10 0.10 3.00")),
+        ("decimal(20,0)", "BIGINT UNSIGNED", None, decimals(f"0 7 {2**63} {2**64 - 1}")),
         ("decimal(20,3)", "DECIMAL(19,3)", None, decimals("1234567890123456.001 1234567890123456.002")),
     ],
 )
