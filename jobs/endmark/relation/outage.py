@@ -19,6 +19,8 @@ _FIRST_PAUSE = 0.1  # seconds
 _LONGEST_PAUSE = 2.0
 # A statement may take this part of the deadline: a fifth, so that the deadline is met.
 _TRIES = 5
+# No statement may take longer, however long the deadline is. PyMySQL refuses a timeout of more than a year.
+_LONGEST_STATEMENT = 24 * 3600
 
 _MYSQL = frozenset(
     [
@@ -64,7 +66,7 @@ class Patience:
     @property
     def answer_seconds(self) -> int:
         """The seconds that one statement may take."""
-        return max(1, round(self._seconds / _TRIES))
+        return max(1, min(round(self._seconds / _TRIES), _LONGEST_STATEMENT))
 
     def renew(self) -> None:
         """Begin a batch, which has lost no time yet."""

@@ -47,6 +47,15 @@ def test_a_server_that_must_prove_itself(mysql: MySql, tmp_path: Path) -> None:
         read(other.authority, "1s")
 
 
+@pytest.mark.parametrize("server", ["mariadb", "mysql"])
+def test_the_longest_deadline(server: str, request: pytest.FixtureRequest) -> None:
+    """A driver refuses a connection that may take more than a year to begin."""
+    database = Database(request.getfixturevalue(server).url)
+    database.create("patient", "k BIGINT PRIMARY KEY", [(1,)])
+    reader = database.reader("patient", "k", retry="36500d", k="long")
+    assert rows_of(reader.pages([(None, None)])) == [(1,)]
+
+
 def test_no_read_waits_for_a_connection(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Several lookups, each of which reads ahead, may ask one database at once."""
     database = Database(f"sqlite:///{tmp_path_factory.mktemp('busy') / 'r.db'}")
