@@ -65,7 +65,7 @@ def rescale(
     if fewer is not None:  # no batch has run since they were split, so the state is still theirs
         before = fewer.buckets
     if last is not None:
-        stages = list(_states(spark, inner))
+        stages = _states(spark, inner)
         earlier = checkpoints.earlier_buckets(checkpoint, before)
         size = 0
         with _small_batches(spark):
@@ -91,15 +91,19 @@ def _small_batches(spark: SparkSession) -> Iterator[None]:
         spark.conf.set(_BATCH_BYTES, before)
 
 
-def _states(spark: SparkSession, inner: Location) -> Iterator[DataFrame]:
-    """Yield the state of each stage, one row (bucket, id, data) for each blob."""
+def _states(spark: SparkSession, inner: Location) -> list[DataFrame]:
+    """Return the state of each stage in the order of the plan, one row (bucket, id, data) for each blob.
+
+    Spark numbers the operators of a plan from its end: the last stage is operator 0. A checkpoint of two
+    stages whose buckets were doubled in Spark's order got the state of the other stage, and never ran again.
+    """
     _ = spark.streams  # which starts the coordinator of state stores that the reader asks
-    stage = 0
-    while entries(inner / "state" / str(stage) / "_metadata", below=True):
+    found: list[DataFrame] = []
+    while entries(inner / "state" / str(len(found)) / "_metadata", below=True):
         rows = spark.read.format("statestore").option("path", _text(inner))
-        rows = rows.option("operatorId", stage).option("stateVarName", "state")
-        yield rows.load().selectExpr("key.bucket", "user_map_key.id", "user_map_value.data")
-        stage += 1
+        rows = rows.option("operatorId", len(found)).option("stateVarName", "state")
+        found.append(rows.load().selectExpr("key.bucket", "user_map_key.id", "user_map_value.data"))
+    return found[::-1]
 
 
 def _text(location: Location) -> str:
