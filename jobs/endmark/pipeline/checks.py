@@ -19,6 +19,7 @@ from endmark.pipeline.written_steps import require_written
 from endmark.types import ColumnType, JoinType
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import timedelta
 
     from endmark.pipeline.model import Pipeline
@@ -333,7 +334,7 @@ def _check_regrouping(pipeline: Pipeline, aggregate: Aggregate, field: str) -> N
     if pipeline.group_closers or not pipeline.needs_final_groups:
         return
     able = [(origin, column) for origin, column in pipeline.group_origins() if origin in pipeline.streams]
-    mends = [f"set streams.{origin}.punctuated_on: [{column}]" for origin, column in able[:1]]
+    mends = [_promised(pipeline, origin, [column]) for origin, column in able[:1]]
     if pipeline.flow.rollup is None:
         mends.append(
             f"write the groups so far: tables.{pipeline.flow.aggregate}: "
@@ -345,12 +346,22 @@ def _check_regrouping(pipeline: Pipeline, aggregate: Aggregate, field: str) -> N
     )
 
 
+def _promised(pipeline: Pipeline, stream: str, columns: Sequence[str]) -> str:
+    """Say how a stream comes to promise something about columns; `stream` may be `<name>`, for any one."""
+    promise = f"set streams.{stream}.punctuated_on: [{', '.join(columns)}]"
+    sent = {column for declared in pipeline.streams.values() for column in declared.columns}
+    if derived := [column for column in columns if column not in sent]:
+        listed = ", ".join(derived)
+        return f"let records have {listed}, since no punctuation restricts a derived column, and {promise}"
+    return promise
+
+
 def _check_closing(pipeline: Pipeline, field: str) -> None:
     """Check that groups by the join key are closed."""
     if not _closes_keys(pipeline.last_stage):
         raise ValueError(
             f"{field}.by: no stream is punctuated on {_listed(pipeline.key)}, so no group would ever "
-            f"close; set streams.<name>.punctuated_on: [{', '.join(pipeline.key)}]"
+            f"close; {_promised(pipeline, '<name>', pipeline.key)}"
         )
     if pipeline.join is not None and PRESETS[pipeline.join.preset].propagate is Propagation.NEVER:
         able = [preset for preset, ability in PRESETS.items() if ability.propagate is not Propagation.NEVER]

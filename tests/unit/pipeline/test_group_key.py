@@ -146,6 +146,29 @@ def test_other_groups_are_refused(columns: tuple[str, ...], mode: str, says: str
     assert "steps.by_other" in str(caught.value)
 
 
+@pytest.mark.parametrize("joined", [False, True])
+def test_nobody_is_told_to_promise_a_derived_column(joined: bool) -> None:
+    """No punctuation restricts one, so a file that followed the usual advice was refused, too."""
+    stream = {"topic": "t", "columns": {"id": "long", "due": "timestamp"}, "event_time": {"column": "due"}}
+    other = {"bids": stream | {"topic": "u"}} if joined else {}
+    join = {"sold": {"join": ["timed", "bids"], "on": "id", "window": "1h"}} if joined else {}
+    by = {"by": "items.minute", "measures": {"rows": "count"}}
+    document = {
+        "name": "p",
+        "streams": {"items": stream, **other},
+        "steps": {
+            "timed": {"from": "items", "derive": {"minute": "date_trunc('minute', due)"}},
+            **join,
+            "by_minute": {"from": "sold" if joined else "timed", "aggregate": by},
+        },
+        "tables": {"by_minute": {}},
+    }
+
+    with pytest.raises(ValidationError) as caught:
+        Pipeline.model_validate(document)
+    assert "let records have minute, since no punctuation restricts a derived column" in str(caught.value)
+
+
 def test_texts_of_the_key_are_no_partitions_of_an_upserted_table() -> None:
     """An empty text would be taken for null there, and both are groups."""
     document: dict[str, Any] = by("sellers.name", "bids.due", mode="upsert").model_dump()
