@@ -67,7 +67,10 @@ def _check_stays(stream: str, declared: Stream, steps: Iterable[tuple[str, RowSt
         if lost:
             field = "drop" if step.drop else "select"
             why = ", ".join(f"{column!r} is {needed[column]}" for column in lost)
-            raise ValueError(f"steps.{name}.{field}: columns are lost that must stay: {why}; keep them")
+            raise ValueError(
+                f"steps.{name}.{field}: columns are lost that must stay: {why}; keep them, or give them "
+                f"other names by streams.{stream}.taken_from"
+            )
         for column in step.derive:
             if column in COORDINATES:
                 raise ValueError(

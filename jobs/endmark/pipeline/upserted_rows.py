@@ -46,6 +46,7 @@ def _check_key(pipeline: Pipeline, source: str, table: Table, field: str) -> Non
     """Refuse a table without a key, or with another one than the pipeline."""
     stream, _ = pipeline.flow.way_to(source)
     columns, stage = pipeline.row_columns(source), pipeline.stage_of(stream)
+    declared = pipeline.streams[stream].columns
     if not table.key:
         example = ", ".join(stage.key)
         raise ValueError(
@@ -55,10 +56,12 @@ def _check_key(pipeline: Pipeline, source: str, table: Table, field: str) -> Non
     for name in table.key:
         require_key_column(columns, name, f"{field}.key")
         if columns[name].nullable:
-            raise ValueError(
-                f"{field}.key: column {name!r} may be null, which is no key; declare it "
-                f"{columns[name].required}"
+            mend = (
+                f"declare it {columns[name].required}"
+                if name in declared
+                else f"it is derived, so name a column of streams.{stream}, or rename one by its taken_from"
             )
+            raise ValueError(f"{field}.key: column {name!r} may be null, which is no key; {mend}")
     if set(table.key) != set(stage.key):
         place, key = stage.key_place
         raise ValueError(

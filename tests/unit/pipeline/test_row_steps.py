@@ -166,7 +166,7 @@ def test_a_derived_key(tmp_path: Path) -> None:
         ),
         (
             {"dear": {"from": "priced", "select": ["total", "ordered_at"]}},
-            "steps.dear.select: columns are lost that must stay: 'order_id' is in streams.orders.unique",
+            "is in streams.orders.unique; keep them, or give them other names by streams.orders.taken_from",
         ),
         (
             {"dear": {"from": "priced", "select": ["total"], "drop": ["gross"]}},

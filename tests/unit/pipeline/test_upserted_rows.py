@@ -56,7 +56,7 @@ def test_the_key_of_the_table_is_that_of_its_stream() -> None:
         (with_stream(replica(), punctuation_scope="topic"), "streams.changes.punctuation_scope: a key of an"),
         (
             with_step(replica(key="spelled"), {"derive": {"spelled": "'c' || customer_id"}}),
-            "tables.now.key: column 'spelled' may be null, which is no key; declare it string",
+            "'spelled' may be null, which is no key; it is derived, so name a column of streams.changes",
         ),
         (
             with_step(replica(), {"where": "seller_id > 1"}),
