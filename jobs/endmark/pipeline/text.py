@@ -102,7 +102,9 @@ def _problem(error: Exception) -> str:
     """The error in one line, with the line of the file if it is known."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return " ".join(str(error).split())
-    return f"line {error.problem_mark.line + 1}: {error.problem}"
+    # In braces, YAML takes a question mark for the begin of a name.
+    hint = "; put a type that ends with ? in quotes" if "but got '?'" in str(error.problem) else ""
+    return f"line {error.problem_mark.line + 1}: {error.problem}{hint}"
 
 
 class PipelineText:

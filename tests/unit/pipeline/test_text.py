@@ -182,6 +182,10 @@ BOMB = "".join(f"a{at}: &a{at} [{', '.join([f'*a{at - 1}'] * 9)}]\n" for at in r
         ("name: " + "9" * 5_000, "not a YAML document: "),
         ("name: \x00", "not a YAML document: "),
         ("name: x\n---\nname: y", "not a YAML document: line 2"),
+        (
+            "columns: {note: string?}",
+            "line 1: expected ',' or '}', but got '?'; put a type that ends with ? in",
+        ),
         ("# " + "x" * 300_000, "has 262,144 bytes at most"),
         ("", "a pipeline file is a mapping"),
     ],
