@@ -40,6 +40,8 @@ _START_OFFSETS = "endmark/start_offsets.json"
 _RESCALING = "endmark/rescaling.json"
 _COPIES = "endmark/earlier_buckets"
 
+_SECTIONS = "streams", "relations", "steps"  # of the settings, with entries by name
+
 
 @contextmanager
 def claimed(checkpoint: Location) -> Iterator[str]:
@@ -340,7 +342,34 @@ def changed(pinned: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]
     """
     stored = {**pinned, "tables": {**settings["tables"], **pinned["tables"]}}
     compared = {**settings, "tables": {**pinned["tables"], **settings["tables"]}}
-    return [change for name, now in compared.items() for change in _changes(name, stored.get(name), now)]
+    return [
+        change
+        for name, now in compared.items()
+        for change in (
+            _entries(name, stored.get(name) or {}, now)
+            if name in _SECTIONS
+            else _changes(name, stored.get(name), now)
+        )
+    ]
+
+
+def _entries(section: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return a description of each entry of a section that differs. Whole entries are named, not quoted."""
+    new = {name: now[name] for name in sorted(now.keys() - was.keys())}
+    changes = []
+    for name in sorted(was):
+        if name in now:
+            changes += _changes(f"{section}.{name}", was[name], now[name])
+            continue
+        renamed = next((other for other, entry in new.items() if entry == was[name]), None)
+        if renamed is not None:
+            del new[renamed]
+            changes.append(
+                f"{section}.{name} is named {renamed} now, and a name is a part of state and columns"
+            )
+        else:
+            changes.append(f"{section}.{name} is left out")
+    return changes + [f"{section}.{name} is new" for name in new]
 
 
 def _changes(name: str, was: Any, now: Any) -> list[str]:

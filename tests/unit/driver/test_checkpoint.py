@@ -99,6 +99,16 @@ RUNNING = {**SPEC.tables, "groups": SPEC.tables["groups"].model_copy(update={"mo
             'steps.known.lookup.as_of was left out, is {"stream": "bid_at", "relation": "since"}',
         ),
         (
+            {"relations": {"people": SPEC.relations["sellers"]}},
+            2,
+            "relations.sellers is named people now, and a name is a part of state and columns",
+        ),
+        (
+            {"streams": {"items": SPEC.streams["items"], "offers": KEY_TYPE["bids"]}},
+            2,
+            "streams.bids is left out, streams.offers is new",
+        ),
+        (
             {"name": "sale"},
             2,
             'control.topic was "auction-control", is "sale-control"',
