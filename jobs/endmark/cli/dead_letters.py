@@ -108,7 +108,8 @@ def replay(
 ) -> None:
     """Send a dead letter, or all that meet a condition, to their partitions once more.
 
-    No dead letter is sent twice. One alone may be sent with another value.
+    No dead letter is sent twice. One alone may be sent with another value. A row comes behind newer ones
+    then, so it is a violation if it is late by now or its key is closed.
     """
     from endmark.control.database import OpsDatabase
     from endmark.control.replayed_letters import choose, replay_all
