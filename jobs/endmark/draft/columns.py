@@ -26,8 +26,8 @@ _USUAL_DIGITS = 18
 _LONG_DIGITS = 20  # with a sign; Python reads no number of any length
 LIKE_A_KEY = re.compile(r"(.*_)?(id|key|no|nr|number|code)", re.IGNORECASE)
 # Integers that are times in these years are taken for times. Milliseconds have 13 digits since 2001. Later
-# years would be those of many barcodes, which have 13 digits, too. Seconds are never guessed, since too many
-# numbers have ten digits.
+# years would be those of many barcodes, which have 13 digits, too. Seconds are guessed only if a stream has
+# no other times, since too many numbers have ten digits.
 _TIMES = (Spelling.MILLISECONDS, Spelling.MICROSECONDS)
 _FIRST, _LAST = datetime(2001, 9, 10, tzinfo=UTC), datetime(2050, 1, 1, tzinfo=UTC)
 MOST = 0.9  # the share of values that must fit a type; the others are taken for errors of the producer
@@ -48,18 +48,20 @@ class Inferred:
     missing: dict[str, int]
 
 
-def infer(rows: Sequence[Row], *, nearly_times: bool = False) -> Inferred:
+def infer(rows: Sequence[Row], *, nearly_times: bool = False, seconds: bool = False) -> Inferred:
     """Infer the columns of rows.
 
     Args:
         rows: the rows.
         nearly_times: whether a column is one of timestamps if nearly all values are, though all of them are
             texts or integers. The others are then dead letters, or times of other years.
+        seconds: whether integers may be seconds since 1970, too.
     """
+    spellings = (*_TIMES, Spelling.SECONDS) if seconds else _TIMES
     found = Inferred({}, {}, {})
     for name in dict.fromkeys(name for row in rows for name in row.values):
         values = [value for row in rows if (value := row.values.get(name)) is not None]
-        kind = _time(name, values, MOST if nearly_times else 1.0) or kind_of(values)
+        kind = _time(name, values, MOST if nearly_times else 1.0, spellings) or kind_of(values)
         if reason := _unfit(name, values, kind):
             found.left_out[name] = reason
             continue
@@ -82,11 +84,16 @@ def _unfit(name: str, values: Sequence[Spelled], kind: ColumnType | None) -> str
     return None
 
 
-def _time(name: str, values: Sequence[Spelled], share: float) -> ColumnType | None:
+def _time(
+    name: str, values: Sequence[Spelled], share: float, spellings: Sequence[Spelling]
+) -> ColumnType | None:
     """Return the type of timestamps that a share of the values seem to be; `None` if they seem to be none."""
     if not values or LIKE_A_KEY.fullmatch(name):
         return None
-    kinds = [*(ColumnType(spelling.values, spelling=spelling) for spelling in _TIMES), ColumnType.TIMESTAMP]
+    kinds = [
+        *(ColumnType(spelling.values, spelling=spelling) for spelling in spellings),
+        ColumnType.TIMESTAMP,
+    ]
     least = share * len(values)
     return next((kind for kind in kinds if sum(is_time(value, kind) for value in values) >= least), None)
 
@@ -146,19 +153,17 @@ def fits(value: Spelled, kind: ColumnType) -> bool:
 
 
 def _in_digits(values: Sequence[Spelled], *, quoted: bool) -> list[ColumnType]:
-    """Return the type of decimals that has the digits of all values, if these are decimals with a point.
+    """Return the type of decimals that nearly all values have as decimals, if one of them has a point.
 
     Args:
         values: the values.
         quoted: whether to look at values in quotes, as in JSON. XML has decimals without any, where they
             come before doubles since they are exact.
     """
-    texts = [value.quoted for value in values if quoted == (value.quoted == value.plain)]
-    found = [_DECIMAL.fullmatch(text) for text in texts]
-    if not texts or not all(text.startswith('"') for text in texts):
-        return []
+    written = [value.quoted for value in values if quoted == (value.quoted == value.plain)]
+    found = [_DECIMAL.fullmatch(text) for text in written if text.startswith('"')]
     digits = [(len(each[1].lstrip("0")), len(each[2] or "")) for each in found if each]
-    if len(digits) < len(values) or not any(scale for _, scale in digits):
+    if len(digits) < MOST * len(values) or not any(scale for _, scale in digits):
         return []
     whole, scale = max(whole for whole, _ in digits), max(scale for _, scale in digits)
     if whole + scale > DECIMAL_DIGITS:

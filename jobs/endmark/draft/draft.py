@@ -49,7 +49,8 @@ def draft(
     _part_names(streams, steps)
     asked_for = tuple(each for each in steps.unused if each.table in tables)
     url = _url(database) if database is not None and steps.lookups else None
-    return Draft(renamed(name, set()), streams, replace(steps, unused=asked_for), url)
+    newest_by = streams[0].take_primary_key() if len(streams) == 1 else ()
+    return Draft(renamed(name, set()), streams, replace(steps, unused=asked_for), url, newest_by)
 
 
 def _short(topic: str, samples: Sequence[Sample]) -> str:

@@ -98,8 +98,8 @@ def guess_steps(
     if not on:
         columns = "; ".join(f"{each.name}: {', '.join(each.key_columns)}" for each in streams)
         raise ConfigError(
-            f"the streams share no column of one name and type to be joined on ({columns}); write a pipeline "
-            "for each, or rename a column where it is sent"
+            f"the streams share no column of one name and type to be joined on ({columns}); draft each by "
+            "itself and put them into one file, where taken_from gives a column the name of another stream's"
         )
     join = DraftJoin(renamed("joined", taken), tuple(ends), on)
     return DraftSteps(tuple(lookups), join, join.name, tuple(left))

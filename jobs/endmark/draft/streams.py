@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 _LATENESSES = [1, 5, 30, 60, 300, 1_800, 3_600, 21_600, 86_400]  # seconds
 _DAY = 86_400
 _AHEAD: timedelta = EventTime.model_fields["ahead"].default
+_UNITS = {
+    Spelling.SECONDS: "seconds",
+    Spelling.MILLISECONDS: "milliseconds",
+    Spelling.MICROSECONDS: "microseconds",
+}
 _LIKE_A_TIME = re.compile(r'"?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:.*|1[0-9]{9}|1[0-9]{12}')
 
 
@@ -112,6 +117,25 @@ class DraftStream:
             if name != self.event_time and kind.domain is not Domain.DOUBLE
         }
 
+    def take_primary_key(self) -> tuple[str, ...]:
+        """Take the primary key of a captured table with updates, so that deletions close no key any more.
+
+        Returns:
+            The key of a table with the newest rows. It is empty for other streams, and if rows of a key are
+            in several partitions, since no order says which of them is the newest.
+        """
+        key = self.punctuated_on
+        if not key or not self.has_updates or self.is_spread or not set(key) <= self.key_columns.keys():
+            return ()
+        self.punctuated_on = ()
+        del self.notes["punctuated_on"]
+        self.note(
+            "columns",
+            f"if no deleted key is inserted again, say punctuated_on: [{', '.join(key)}]: a deletion then "
+            "closes its key",
+        )
+        return key
+
     def leave_out(self, column: str, reason: str) -> None:
         """Leave a column out of the stream."""
         del self.columns[column]
@@ -134,6 +158,8 @@ def draft_stream(name: str, sample: Sample) -> DraftStream:
     inferred = infer(reading.rows)
     if not _timestamps(inferred):  # one empty text among 100 times hid the event time
         inferred = infer(reading.rows, nearly_times=True)
+    if not _timestamps(inferred):
+        inferred = infer(reading.rows, nearly_times=True, seconds=True)
     disorder = {
         column: _disorder(reading.rows, column, kind.required)
         for column, kind in _timestamps(inferred).items()
@@ -199,8 +225,13 @@ def _note_columns(found: DraftStream, reading: Reading, inferred: Inferred) -> N
             found.note(
                 f"columns.{column}", 'doubles are rounded; sent as text ("12.50"), it may be a decimal'
             )
+        if found.format != "xml" and kind.domain is Domain.DECIMAL:
+            found.note(
+                f"columns.{column}",
+                "guess: these texts are decimals; if they are versions or codes, write string",
+            )
         if kind.spelling:
-            unit = "milliseconds" if kind.spelling is Spelling.MILLISECONDS else "microseconds"
+            unit = _UNITS[kind.spelling]
             first = next(time_of(value, kind) for value in values if is_time(value, kind))
             found.note(
                 f"columns.{column}",
@@ -347,8 +378,7 @@ def _without_time(topic: str, rows: Sequence[Row]) -> str:
     seems = "".join(f"; {shown(name)} may be one, {why}" for name, why in like.items())
     return (
         f"topic {topic}: no column has timestamps such as 2026-01-31T12:00:00Z (UTC) or 1769860800000 (ms), "
-        f"and one is needed as the event time of rows{seems[:400]}; let the producer send one, or write a "
-        "file in which a column of seconds since 1970 is timestamp(s)"
+        f"and one is needed as the event time of rows{seems[:400]}; let the producer send one"
     )
 
 

@@ -31,12 +31,14 @@ class Draft:
         streams: the streams.
         steps: the steps, with the relations that they look up.
         url: the URL of the relations, as the file has it; `None` without relations.
+        newest_by: the key of the table with the newest rows; empty without this table.
     """
 
     name: str
     streams: Sequence[DraftStream]
     steps: DraftSteps
     url: str | None
+    newest_by: tuple[str, ...] = ()
 
     @property
     def relations(self) -> list[DraftRelation]:
@@ -68,11 +70,21 @@ class Draft:
                 lines += _indented(_lookup(lookup), 2)
             if self.steps.join:
                 lines += _indented(_join(self.steps.join), 2)
-        lines += ["", "tables:", f"  results: {{from: {_value(self.steps.last)}}}"]
+        lines += ["", "tables:", f"  results: {{from: {_value(self.steps.last)}}}", *self._newest_rows()]
         for relation in self.steps.unused:
             key = ", ".join(f"{name} ({relation.columns[name]})" for name in relation.key)
             lines += ["", *_comment(f"Table {relation.table} is left out: no stream has its key, {key}.")]
         return "\n".join(lines) + "\n"
+
+    def _newest_rows(self) -> list[str]:
+        """The table with the newest row of each key, if the pipeline is of one captured table."""
+        if not self.newest_by:
+            return []
+        return [
+            "  # the captured table as it is now: a change replaces the row of its key, and a deletion",
+            "  # removes it",
+            f"  newest: {{from: {_value(self.steps.last)}, mode: upsert, key: {_list(self.newest_by)}}}",
+        ]
 
 
 def _stream(stream: DraftStream) -> Iterator[str]:

@@ -181,6 +181,8 @@ def of(*rows: dict[str, Any], topic: str = "orders") -> Sample:
         (["1" * 30 + ".5"], "decimal(38,1)"),
         (["a", None], "string?"),
         ([1.5] * 9 + ["n/a"], "double"),
+        (["12.50"] * 9 + [12.5], "decimal(18,2)"),
+        (["12.50"] * 9 + ["n/a"], "string"),
         ([1767225600123, 1767225600124], "timestamp(ms)"),
         ([1767225600123, None], "timestamp(ms)?"),
         ([1767225600123457], "timestamp(us)"),
@@ -338,6 +340,20 @@ def test_integers_of_recent_years_are_event_times_and_say_so() -> None:
     )
 
 
+def test_seconds_are_event_times_if_there_are_no_others() -> None:
+    """Other integers of ten digits stay integers, as long as there is a time."""
+    alone = draft("p", [Sample("clicks", [Record(b'{"ts": 1767225610, "phone_no": 1767225610}')])])
+    declared = loaded(alone.text).streams["clicks"]
+
+    assert {name: str(kind) for name, kind in declared.columns.items()} == {
+        "ts": "timestamp(s)",
+        "phone_no": "long",
+    }
+    assert "# guess: these integers are seconds since 1970, the first is 2026-01-01T00:00:10Z" in alone.text
+    [other] = draft("p", [of({"ts": 1767225610})]).streams
+    assert (other.event_time, str(other.columns["ts"])) == ("at", "long")
+
+
 def test_event_times_after_kafka_are_no_violations() -> None:
     value = b'{"at": "2026-01-01T10:00:00Z"}'
     kafka = int(START.timestamp() * 1_000)
@@ -413,3 +429,22 @@ def test_keys_in_several_partitions_are_closed_by_all_of_them() -> None:
     assert loaded(spread.text).streams["orders"].punctuation_scope == "topic"
     together = draft("p", [Sample("orders", [*of({"id": 1}, {"id": 1}).records, closed])])
     assert loaded(together.text).streams["orders"].punctuation_scope == "partition"
+
+
+@pytest.mark.parametrize("partition", [0, 1])
+def test_a_captured_table_is_drafted_with_its_newest_rows(partition: int) -> None:
+    """Not if a key has rows in several partitions, since no order says which one is the newest."""
+    row, key = {"id": 1, "at": "2026-01-01T00:00:00Z"}, b'{"id": 1}'
+    changes: list[dict[str, Any]] = [
+        {"before": None, "after": row, "op": "c"},
+        {"before": row, "after": row, "op": "u"},
+    ]
+    values = [json.dumps(change | {"source": {}}).encode() for change in changes]
+    sample = Sample("customers", [Record(values[0], key), Record(values[1], key, partition=partition)])
+    tables = loaded(draft("p", [sample]).text).tables
+
+    found = {name: (table.source, table.mode, table.key) for name, table in tables.items()}
+    expected: dict[str, Any] = {"results": ("customers", "append", ())}
+    if not partition:
+        expected["newest"] = ("customers", "upsert", ("id",))
+    assert found == expected
