@@ -20,7 +20,7 @@ _DAY = 86_400_000_000  # µs
 
 
 def holdable(rows: pa.RecordBatch) -> NDArray[np.bool_]:
-    """Return a mask of the rows all of whose values Python can hold.
+    """Return a mask of the rows of which Python can hold every value.
 
     Args:
         rows: key columns, so none is nested, and timestamps are in µs.

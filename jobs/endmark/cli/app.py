@@ -77,8 +77,9 @@ _UNWRITABLE = {
 }
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
-# The extra that has the packages of a command; all others need those of a job, or none.
 _MASTER = r"local(\[[^\]]+\])?|local-cluster\[[^\]]+\]|yarn|(spark|k8s)://\S+"
+
+# The extra that has the packages of a command; all others need those of a job, or none.
 _EXTRAS = {"demo": "spark,ops", "maintain": "verify", "ops": "ops", "status": "ops", "verify": "verify"}
 
 app = typer.Typer(

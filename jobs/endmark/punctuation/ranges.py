@@ -1,6 +1,6 @@
 """The punctuated range of one attribute: all values that its stream has closed so far.
 
-It is that of the MJoin report, section 5.1. The range is a sorted list of spans that do not touch.
+The MJoin report defines it in section 5.1. The range is a sorted list of spans that do not touch.
 Neighbouring values are one entry, so closing 1, 2, 3, ... takes the space of one interval. A question costs
 O(log n). An addition costs O(log n + spans merged) comparisons and one memmove of the entries behind, 8 bytes
 each.
@@ -104,7 +104,7 @@ class Ranges:
 
 
 def _gaps(covered: Iterable[Span], span: Span) -> list[Span]:
-    """The parts of a span that the ascending spans `covered`, which all touch it, do not cover."""
+    """Return the parts of a span that some spans do not cover; these are ascending and all touch it."""
     start, high = span
     gaps = []
     for covered_from, covered_to in covered:

@@ -32,8 +32,8 @@ _MYSQL = frozenset(
         *(1021, 1037, 1038, 1041),  # disk or memory is short
     ]
 )
-# The first letters of SQLSTATE codes: the connection, resources, the server goes or comes up, a statement's
-# time, transactions that collide, a lock, and errors of the operating system.
+# The first letters of SQLSTATE codes, in this order: the connection, resources, the server stops or starts
+# (three codes), a statement's time, transactions that collide, a lock, and errors of the operating system.
 _POSTGRESQL = ("08", "53", "57P01", "57P02", "57P03", "57014", "40", "55P03", "58")
 # SQLite's codes for busy, locked, out of memory, interrupted, input or output, full, cannot open.
 _SQLITE = frozenset([5, 6, 7, 9, 10, 13, 14])
@@ -114,7 +114,7 @@ def passes(error: sa.exc.DBAPIError | OSError) -> bool:
 
 
 def _words(error: sa.exc.DBAPIError | OSError) -> str:
-    """The error in the words of the database."""
+    """Return the message of the database itself, without that of its driver."""
     if isinstance(error, OSError):
         return str(error)
     message = error.orig.args[0] if error.orig and error.orig.args else None

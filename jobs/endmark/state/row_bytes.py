@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     Offsets = NDArray[np.signedinteger]
 
-# A block of rows takes so many bytes, unless it has a single row. Rows of up to 256 bytes fill it by
-# `PAIRS_AT_ONCE` pairs, so most blocks are not cut.
+# The most bytes of a block of rows; a block of a single row may have more. `PAIRS_AT_ONCE` rows of up to 256
+# bytes fit into one, so most blocks are not cut.
 BYTES_AT_ONCE = 1 << 28
 
 
@@ -48,9 +48,9 @@ def cut(sides: Sequence[tuple[pa.RecordBatch, Ints]]) -> Iterator[slice]:
 
 
 def _width(column: pa.Array) -> int:
-    """Return the bytes of a value; 0 if values have different lengths, which can be told from offsets.
+    """Return the bytes of a value; 0 if values have different lengths, for which Arrow keeps offsets.
 
-    Structs and maps, which frames may carry, count with their mean.
+    Structs and maps, which frames may carry, have the mean of the column.
     """
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_list(kind):

@@ -47,7 +47,7 @@ ANY_TOKENS = rf"(?:[\[\]{{}},:0-9eE+. \t\r\n-]|true|false|null|{_TEXT})*"  # JSO
 _NUMBER = rf"{_INTEGER}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{{1,2}})?"
 _WORD = rf"{_TEXT}|true|false|null"
 _OPENING = r"[\[{]"
-# Of an expression of rows. RE2 refuses those of 1.2 million characters, and takes 0.2 s for each of these.
+# The most characters of an expression for rows. RE2 refuses 1.2 million, and takes 0.2 s for one million.
 _MOST_CHARACTERS = 1_000_000
 MOST_LEVELS = 100  # of objects with columns; RE2 reads 1,000 brackets in brackets, and a level has three
 _LEVELS = 8  # of objects and lists; with more, or with larger exponents, a record is read by itself
@@ -60,7 +60,7 @@ def _level(opening: str, inner: str = "") -> str:
 
 
 def _nested(opening: str) -> str:
-    """Return an expression for values of up to `_LEVELS` levels, of which the outermost opens so.
+    """Return an expression for values of up to `_LEVELS` levels; the outermost begins with `opening`.
 
     Each bracket that opens is closed, by either kind of bracket.
     """
@@ -161,7 +161,7 @@ def shaped(shape: Shape, values: Mapping[str, str], *, ignoring: bool = False) -
 
 
 def require_size(columns: Mapping[str, ColumnType], shape: Shape, *, ignoring: bool) -> None:
-    """Refuse a shape whose expressions would be too large, be its values those of columns or any scalars.
+    """Refuse a shape whose expressions would be too large, both for values of columns and for any scalars.
 
     Args:
         columns, shape, ignoring: the arguments of `row`.
@@ -174,7 +174,10 @@ def require_size(columns: Mapping[str, ColumnType], shape: Shape, *, ignoring: b
 
 
 def undeclared(names: Iterable[str]) -> str:
-    """Return an expression for a member of none of these names and not `$punctuation`, spelled plainly."""
+    """Return an expression for a member that has none of these names, and not that of punctuations.
+
+    Its name has no escapes.
+    """
     return rf'"{_none_of({*names, MEMBER})}"{WS}:{WS}{_ANY_VALUE}'
 
 
