@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from endmark.domain import Value
 
 _NULLABLE = "?"
+# Names of types in SQL, Flink, Spark and JSON Schema, which people write first.
+_ELSEWHERE = {
+    **dict.fromkeys(("bigint", "int64", "int32", "integer", "smallint"), "long"),
+    **dict.fromkeys(("number", "real", "float64"), "double"),
+    **dict.fromkeys(("text", "varchar", "char", "str", "uuid"), "string"),
+    **dict.fromkeys(("datetime", "timestamptz", "timestamp_ltz"), "timestamp"),
+    "bool": "boolean",
+    "numeric": "decimal(18,2)",
+}
 _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
 
 # The greatest double that rounds to a finite float of 32 bits. Java writes the greatest float as
@@ -170,6 +179,8 @@ class ColumnType:
         hint = ""
         if text.startswith("decimal"):  # within { }, YAML ends a text without quotes at its comma
             hint = '; between braces a decimal needs quotes: {price: "decimal(18,2)"}'
+        if meant := _ELSEWHERE.get(value.lower()):
+            hint = f"; for {value} write {meant}"
         raise ValueError(f"{text!r} is not one of {', '.join([*plain, *Spelling])}, decimal(18,2){hint}")
 
     def __str__(self) -> str:

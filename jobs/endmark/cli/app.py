@@ -52,7 +52,7 @@ from endmark.pipeline.boundedness import states
 from endmark.pipeline.chain import chained
 from endmark.pipeline.explanation import explained
 from endmark.pipeline.fields import Duration, size
-from endmark.pipeline.file import load
+from endmark.pipeline.file import load, located
 from endmark.pipeline.picture import drawn
 from endmark.pipelines import AUCTION
 from endmark.private import keep_private
@@ -149,7 +149,10 @@ def validate(
 ) -> None:
     """Check a pipeline file without running it, and say what bounds its state."""
     spec = load(pipeline, assignments=assignments or ())
-    _check_conditions(spec)
+    try:
+        _check_conditions(spec)
+    except ConfigError as error:
+        raise located(pipeline, error) from None
     kept = states(spec)
     if mermaid:
         typer.echo(drawn(spec))

@@ -88,6 +88,16 @@ def load(path: Path, environment: dict[str, str] | None = None, assignments: Seq
     return pipeline
 
 
+def located(path: Path, error: ConfigError) -> ConfigError:
+    """Return the error of a later check, with the file and the line of the field that it names.
+
+    Args:
+        path: the file, which `load` has read.
+        error: the error, which begins with the name of a field.
+    """
+    return ConfigError(f"{path}: {_problem(PipelineText(path), (), str(error), _named(str(error)))}")
+
+
 def load_kafka(path: Path, environment: dict[str, str] | None = None) -> Kafka:
     """Read the section `kafka` of a file, which may be a pipeline file.
 
@@ -113,6 +123,14 @@ class _OfKafka(BaseModel):
     kafka: Kafka
 
 
+# Errors that pydantic tells in terms of Python, by its name of them.
+_IN_WORDS = {
+    "dict_type": "write names with values here, such as {name: value}",
+    "model_type": "write names with values here, such as {name: value}",
+    "missing": "this field is missing, and has no default",
+}
+
+
 def _explain(error: ValidationError, text: PipelineText) -> str:
     lines = []
     for problem in error.errors(include_url=False):
@@ -121,6 +139,7 @@ def _explain(error: ValidationError, text: PipelineText) -> str:
         message = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":
             message = f"unknown field{_meant(parts)}"
+        message = _IN_WORDS.get(problem["type"], message)
         lines.append(_problem(text, parts, message, [*parts, *_named(message)]))
     if (more := len(lines) - _MOST_PROBLEMS) > 0:
         lines[_MOST_PROBLEMS:] = [f"and {more:,} more"]

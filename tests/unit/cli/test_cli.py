@@ -182,6 +182,20 @@ def test_wrong_pipeline_names_the_field(tmp_path: Path) -> None:
     assert "steps.matched.onn: unknown field" in json.loads(ended.stdout)["error"]
 
 
+def test_wrong_condition_is_placed(tmp_path: Path) -> None:
+    """DuckDB checks it after the file is read, and the error has the file and the line all the same."""
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        AUCTION.read_text().replace("    on: item_id", "    on: item_id\n    where: bids.price > 1")
+    )
+    line = file.read_text().splitlines().index("    where: bids.price > 1") + 1
+
+    assert_one_line(
+        endmark("validate", str(file), ENDMARK_RELATION_URL="sqlite://"),
+        f"{file}: line {line}: steps.matched.where: no column 'bids.price'",
+    )
+
+
 def test_port_in_use() -> None:
     """A taken port is named."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -115,6 +115,9 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
             "timestamp?",
             "streams.bids: event_time.column: column 'bid_at' is timestamp?, but a row without event time be",
         ),
+        ("streams.bids.columns.price", "int64?", "decimal(18,2); for int64 write long"),
+        ("streams.bids.columns", ["price"], "streams.bids.columns: write names with values here, such as"),
+        ("streams.bids.event_time", "bid_at", "streams.bids.event_time: write names with values here, such"),
         ("streams.bids.columns.price", "double??", "streams.bids.columns.price: 'double??' is not one of"),
         ("streams.bids.columns.price", "?", "streams.bids.columns.price: '?' is not one of"),
         (
@@ -123,7 +126,7 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
             "relations.sellers.columns.name: string? says nothing more than string, since a table may",
         ),
         ("streams.bids.extra", "drop", "streams.bids.extra: Input should be 'dead_letter' or 'ignore'"),
-        ("streams.bids.closes", {"on": "item_id"}, "streams.bids.closes.when: Field required"),
+        ("streams.bids.closes", {"on": "item_id"}, "streams.bids.closes.when: this field is missing"),
         (
             "streams.bids.closes",
             {"on": [], "when": "price < 0"},
@@ -204,7 +207,7 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         (
             "steps.known.lookup.miss",
             {"park": {"delay": "5s"}},
-            ": steps.known.lookup.miss.park.attempts: Field required",
+            ": steps.known.lookup.miss.park.attempts: this field is missing",
         ),
         (
             "steps.known.lookup.miss",
@@ -216,7 +219,7 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
             {"park": {"delay": "1s", "attempts": 1}},
             ": steps.known.lookup.miss.park.attempts: Input should",
         ),
-        ("publish", {"matched": {}}, "publish.matched.topic: Field required"),
+        ("publish", {"matched": {}}, "publish.matched.topic: this field is missing"),
         ("publish", {"matched": {"topic": "a b"}}, "publish.matched.topic: String should match"),
         (
             "steps.matched.window",

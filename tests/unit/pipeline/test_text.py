@@ -82,7 +82,7 @@ def test_a_field_that_is_missing_is_told_by_what_lacks_it(tmp_path: Path) -> Non
     file = tmp_path / "p.yaml"
     file.write_text(AUCTION.read_text().replace("    on: item_id\n", ""))
 
-    says = rf"line {line_of('  matched:', file)}: steps\.matched\.on: Field required"
+    says = rf"line {line_of('  matched:', file)}: steps\.matched\.on: this field is missing"
     with pytest.raises(ConfigError, match=says):
         load(file, ENVIRONMENT)
 
