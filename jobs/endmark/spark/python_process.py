@@ -6,12 +6,19 @@ as long as their query, and each would print the traceback of a broken connectio
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
+from contextlib import nullcontext, redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+# Spark's module prints four lines for each stage of a job to the console of `endmark run`. It talks to the
+# JVM through a socket, so its standard output has nothing else.
+_TALKS = "pyspark.sql.streaming.transform_with_state_driver_worker"
 
 
 def report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -29,4 +36,9 @@ def _is_broken_connection(error: BaseException) -> bool:
 if __name__ == "__main__":
     sys.excepthook = report
     del sys.argv[0]
-    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    sys.modules.pop(sys.argv[0], None)  # a forked process has imported some, and Python would warn of it
+    with (
+        Path(os.devnull).open("w") as nowhere,
+        redirect_stdout(nowhere) if sys.argv[0] == _TALKS else nullcontext(),
+    ):
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

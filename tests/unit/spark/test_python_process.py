@@ -49,3 +49,15 @@ def test_other_errors_are_printed(tmp_path: Path, error: str) -> None:
     assert process.returncode == 1
     assert process.stderr.startswith("Traceback")
     assert error.split("'")[1] in process.stderr
+
+
+def test_a_module_that_a_forked_process_has_imported_is_run_without_a_warning() -> None:
+    """Each first run of a job printed that its behaviour might be unpredictable."""
+    code = (
+        "import json.tool, runpy, sys\n"
+        "sys.argv[:] = ['process', 'json.tool', '--help']\n"
+        "runpy.run_module('endmark.spark.python_process', run_name='__main__', alter_sys=True)\n"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert (process.returncode, process.stderr) == (0, "")
