@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,40 @@ def _check_modes(base: Path) -> None:
     ]
     assert len(written) > 5
     assert [file for file in written if file.stat().st_mode & 0o077] == []
+
+
+@pytest.mark.parametrize("submitted", [False, True], ids=["stopped session", "spark-submit"])
+def test_java_that_runs_already_gets_the_jars(submitted: bool, tmp_path: Path) -> None:
+    """Java outlives a session that was stopped, and spark-submit starts it with jars of its own."""
+    own = tmp_path / "own.jar"
+    with zipfile.ZipFile(own, "w") as jar:
+        jar.writestr("own.txt", "")
+    session, _ = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    stopped = (
+        "from pyspark.sql import SparkSession\nSparkSession.builder.master('local[1]').getOrCreate().stop()\n"
+    )
+    program = tmp_path / "program.py"
+    program.write_text(
+        f"{'' if submitted else stopped}{session}\n"
+        f"spark.range(3).write.format('delta').save({str(tmp_path / 'table')!r})\n"
+        "reader = spark.readStream.format('kafka').option('kafka.bootstrap.servers', 'localhost:1')\n"
+        "print('columns', reader.option('subscribe', 'topic').load().columns)\n"
+        "print('jars', spark.sparkContext.getConf().get('spark.jars'))\n"
+    )
+    submit = [str(Path(sys.executable).with_name("spark-submit")), "--jars", str(own)]
+
+    done = subprocess.run(
+        [*(submit if submitted else [sys.executable]), str(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYSPARK_PYTHON": sys.executable},
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert DeltaTable(str(tmp_path / "table")).to_pyarrow_table().num_rows == 3
+    assert "columns ['key', 'value'" in done.stdout
+    assert ("own.jar" in done.stdout) == submitted
 
 
 def test_a_session_that_runs_already_is_refused(spark: SparkSession) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 
 from endmark.embedded.jars import spark_jars
 from endmark.embedded.java import require_java
 from endmark.errors import ConfigError
-from endmark.spark.session import DELTA, PRIVATE, STATEFUL
+from endmark.spark.session import DELTA, PRIVATE, STATEFUL, submitted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,27 @@ def configure(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = STATEFUL | DELTA | PRIVATE
     settings |= {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
-    settings |= {"spark.jars": ",".join([*map(str, found), *jars])}
+    every = [*map(str, found), *jars]
+    if submitted() or SparkContext._gateway is not None:
+        every += _added_to_running_java(every)
+    settings |= {"spark.jars": ",".join(every)}
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder
+
+
+def _added_to_running_java(jars: Sequence[str]) -> list[str]:
+    """Give jars to a JVM that was started without them, and return those that spark-submit has named.
+
+    Java outlives a session that was stopped, and spark-submit starts it before the program. `spark.jars`
+    then gives the jars to tasks, but the driver finds no class of Delta in them.
+    """
+    SparkContext._ensure_initialized()
+    java: Any = SparkContext._jvm
+    loader = java.Thread.currentThread().getContextClassLoader()
+    for jar in jars:
+        uri = java.org.apache.spark.util.Utils.resolveURI(jar)
+        if uri.getScheme() == "file":
+            loader.addURL(uri.toURL())
+    named = SparkConf().get("spark.jars") if submitted() else None
+    return [each for each in (named or "").split(",") if each]
