@@ -307,6 +307,14 @@ def _require_columns(table: Table, delta: DeltaTable | None, added: Collection[s
             f"{', '.join(written)}; run the version that made it, or start with a new checkpoint and an "
             "empty warehouse"
         )
+    there = {field.name: field.type.type for field in delta.schema().fields}
+    for field in Schema.from_arrow(table.schema).fields:
+        if there.get(field.name, field.type.type) != field.type.type:
+            raise ConfigError(
+                f"table {table.path} has {there[field.name]} as {field.name}, but this version writes "
+                f"{field.type.type}; write that type again, or start with a new checkpoint and an empty "
+                "warehouse"
+            )
     partitioned = delta.metadata().partition_columns
     if partitioned != list(table.partition_by):
         raise ConfigError(

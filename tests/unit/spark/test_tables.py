@@ -166,6 +166,20 @@ def test_a_table_with_other_columns_is_refused(tmp_path: Path, checkpoint: Path)
     assert not (tmp_path / "u").exists()
 
 
+def test_a_table_with_a_column_of_another_type_is_refused(tmp_path: Path, checkpoint: Path) -> None:
+    """Delta refused the first batch with rows, and the error was the trace of a query that had ended."""
+
+    def table(amount: pa.DataType) -> dict[str, Target]:
+        tags = pa.list_(pa.field("element", pa.string(), nullable=amount == pa.decimal128(18, 2)))
+        return {"t": Target("t", tmp_path / "t", pa.schema([("amount", amount), ("tags", tags)]))}
+
+    prepare(table(pa.decimal128(18, 2)), "one", checkpoint)
+    prepare(table(pa.decimal128(18, 2)), "one", checkpoint)
+    for other, spelled in ((pa.decimal128(20, 2), r"decimal\(20,2\)"), (pa.float64(), "double")):
+        with pytest.raises(ConfigError, match=rf"has decimal\(18,2\) as amount, but .* writes {spelled};"):
+            prepare(table(other), "one", checkpoint)
+
+
 def test_a_table_that_cannot_be_made_is_refused_in_a_line(tmp_path: Path, checkpoint: Path) -> None:
     (tmp_path / "full" / "a").mkdir(parents=True)
     (tmp_path / "full" / "a" / "_delta_log").touch()  # where a directory has to be
