@@ -8,7 +8,7 @@ from endmark.driver.topics import partition_counts
 from endmark.frame.kafka import parsed_topic
 from endmark.frame.sinks import directories, start
 from endmark.frame.steps import FrameSteps
-from endmark.frame.tables import FrameTables
+from endmark.frame.tables import FrameTables, require_storable
 from endmark.frame.topic import FrameTopic, wire_columns
 from endmark.spark.publish import OutputTopic
 
@@ -106,9 +106,10 @@ class PunctuatedFrame(FrameSteps):
             available_now: whether the query ends when it has read all that was there at its start.
 
         Raises:
-            ConfigError: a table was not written by this checkpoint, a URI has another scheme, or two
-                arguments name one directory.
+            ConfigError: a table was not written by this checkpoint or cannot hold a column, a URI has another
+                scheme, or two arguments name one directory.
         """
+        require_storable(self._frame.schema)
         others = directories(
             path=path,
             checkpoint=checkpoint,

@@ -7,10 +7,22 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import (
+    AnsiIntervalType,
+    ArrayType,
+    CalendarIntervalType,
+    DataType,
+    MapType,
+    StringType,
+    StructType,
+    TimeType,
+    VariantType,
+)
 
 from endmark.engine import frame_rejects
 from endmark.engine.channels import DEAD_LETTER_SCHEMA
 from endmark.engine.streams import spark_type
+from endmark.errors import ConfigError
 from endmark.frame.projection import column
 from endmark.frame.sinks import DEAD_LETTERS, OF, PUNCTUATIONS, TEXT, VIOLATIONS, apart, make_private
 from endmark.spark.tables import append, prepare
@@ -24,6 +36,7 @@ if TYPE_CHECKING:
     from endmark.wire.renamed_punctuations import Renaming
 
 _ROWS = "rows"
+_NOT_HELD = (VariantType, AnsiIntervalType, CalendarIntervalType, TimeType)
 SCHEMAS = {
     PUNCTUATIONS: pa.schema([("punctuation", pa.string())]),
     DEAD_LETTERS: pa.schema([pa.field("frame", pa.string()), *DEAD_LETTER_SCHEMA]),
@@ -43,6 +56,35 @@ class _Table:
     path: Path
     schema: pa.Schema
     partition_by: tuple[str, ...] = ()
+
+
+def require_storable(columns: StructType) -> None:
+    """Check that a Delta table can hold all columns of a frame, before the table is made.
+
+    delta-rs makes a table of texts for a column of variants, so Spark could write no row to it.
+
+    Raises:
+        ConfigError: a column has a type that no table of ours can hold.
+    """
+    for field in columns:
+        if not _is_storable(field.dataType):
+            raise ConfigError(
+                f"column {field.name} is {field.dataType.simpleString()}, which a table does not hold; cast "
+                "it, or leave it out"
+            )
+
+
+def _is_storable(kind: DataType) -> bool:
+    match kind:
+        case ArrayType():
+            return _is_storable(kind.elementType)
+        case MapType():
+            return _is_storable(kind.keyType) and _is_storable(kind.valueType)
+        case StructType():
+            return all(_is_storable(field.dataType) for field in kind)
+        case StringType():
+            return kind.isUTF8BinaryCollation()
+    return not isinstance(kind, _NOT_HELD)
 
 
 class FrameTables:
