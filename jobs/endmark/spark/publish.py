@@ -130,13 +130,13 @@ class OutputTopic:
         return perf_counter() - started
 
     def _results(self, rows: DataFrame) -> DataFrame:
-        key = {name: F.coalesce(*map(F.col, sides)) for name, sides in self._key.items()}
-        row = {name: F.col(name) for name in self._columns}
+        key = {name: F.coalesce(*map(_column, sides)) for name, sides in self._key.items()}
+        row = {name: _column(name) for name in self._columns}
         return _records(rows, _object(key, self._kinds), _object(row, self._columns))
 
     def _named(self, keys: DataFrame) -> DataFrame:
         def value(column: str, kind: ColumnType) -> Column:
-            return F.get_json_object("punctuation", f"$.{column}.equals").cast(spark_type(kind.arrow))
+            return F.get_json_object("punctuation", f"$['{column}'].equals").cast(spark_type(kind.arrow))
 
         key = {
             name: F.coalesce(*(value(column, self._kinds[name]) for column in sides))
@@ -174,6 +174,11 @@ def output_topics(pipeline: Pipeline, bootstrap: ClusterOrAddress, app_id: str) 
         role: OutputTopic.of(pipeline, role, topic, counts[topic], bootstrap, app_id)
         for role, topic in topics.items()
     }
+
+
+def _column(name: str) -> Column:
+    """Return a column by its exact name, since PySpark takes a dot for a member of a struct."""
+    return F.col(f"`{name.replace('`', '``')}`")
 
 
 def _records(rows: DataFrame, key: Column, value: Column) -> DataFrame:
