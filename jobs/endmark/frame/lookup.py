@@ -145,6 +145,7 @@ class LookupStage:
             join = LookupJoin(self.spec, self._source_with(pages.directory), store)
             for batch in gathered(batches, _ROWS_AT_ONCE):
                 *columns, texts = batch.columns
+                texts = texts.cast(pa.string())  # they are large strings if the session says so
                 rows = in_utc(columns, self.spec.schema)
                 if texts.null_count < len(texts):
                     control = beside_nulls.left_alone(rows.filter(texts.is_valid()))

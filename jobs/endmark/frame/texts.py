@@ -57,6 +57,7 @@ class Writer:
     def __call__(self, texts: pa.Array) -> pa.Array:
         if texts.null_count == len(texts):
             return texts
+        texts = texts.cast(pa.string())  # they are large strings if the session says so
         # Dead letters and violations of earlier steps pass unchanged.
         mine = pc.and_not(
             texts.is_valid(), pc.fill_null(pc.match_substring_regex(texts, frame_rejects.MARKED), False)

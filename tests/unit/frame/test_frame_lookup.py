@@ -58,6 +58,17 @@ def test_rows_meet_their_match(how: str) -> None:
     assert found == sorted([*matched, *missed, (2, None, "a text"), (None, None, "{")], key=repr)
 
 
+def test_texts_may_be_large_strings() -> None:
+    """A session that sets `arrow.useLargeVarTypes` has them. Spark takes batches of one schema."""
+    schema = ROWS.append(pa.field("said", pa.large_string()))
+    given = pa.RecordBatch.from_pylist([{"item": 1}, {"said": "a text"}], schema)
+
+    control, rows = stage("inner")(iter([given]))
+
+    assert control.schema == rows.schema
+    assert control.column("said").to_pylist() == ["a text"]
+
+
 def test_a_strategy_that_reads_pages_needs_them(tmp_path: Path) -> None:
     """A view has none, so it is looked up by lists of keys."""
     database = Database(f"sqlite:///{tmp_path / 'r.db'}")

@@ -13,8 +13,11 @@ import pyarrow as pa
 import pytest
 
 from endmark.condition import Condition
+from endmark.engine.channels import Buckets
+from endmark.engine.ingest.frame_rows import PackFrame
 from endmark.errors import ConfigError
 from endmark.frame.texts import Writer
+from endmark.spark.frame_inputs import frame_stream
 from endmark.types import JoinType
 from endmark.wire.renamed_punctuations import Renaming
 from support.frame_tasks import COLUMN, Frame, FrameTasks, Rows, arrow_rows, said
@@ -195,6 +198,35 @@ def test_a_text_that_is_not_utf8_is_a_dead_letter_without_a_join() -> None:
 
     assert renamed == {"item": {"equals": 1}}
     assert letter["$dead_letter"]["base64"] == b64encode(b"\xff").decode()
+
+
+@pytest.mark.parametrize("renaming", [None, RENAMED])
+def test_strings_may_be_large(renaming: Renaming | None) -> None:
+    """Spark gives such columns to Python if a session sets `arrow.useLargeVarTypes`."""
+    rows = arrow_rows(
+        [said({"about": {"equals": 1}}), bid(2), said("{"), {COLUMN: b"\xff"}],
+        BIDS.append(pa.field(COLUMN, pa.string())),
+    )
+    strings = {"bidder": pa.large_string(), COLUMN: pa.large_string()}
+    large = rows.cast(
+        pa.schema([field.with_type(strings.get(field.name, field.type)) for field in rows.schema])
+    )
+    stream = frame_stream(
+        "left",
+        pa.schema([field.with_name(f"left_{field.name}") for field in BIDS]),
+        ("about",),
+        "at",
+        None,
+        timedelta(0),
+        punctuated=True,
+    )
+
+    def packed(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+        pack = PackFrame(stream, Buckets((3, 4)), len(BIDS), renaming)
+        return [row for each in pack(iter([batch])) for row in each.to_pylist()]
+
+    assert packed(large) == packed(rows)
+    assert Writer(RENAMED)(large.column(COLUMN)) == Writer(RENAMED)(rows.column(COLUMN))
 
 
 NOTES = pa.schema(
