@@ -137,3 +137,12 @@ def test_what_cannot_be_read_or_written_is_said(
         odd.write_kafka(broker.bootstrap, "frame-refused", "nowhere")
     with pytest.raises(ConfigError, match="key: the frame has no column house"):
         frame.write_kafka(broker.bootstrap, "frame-refused", "nowhere", key=["house"])
+
+
+def test_times_have_a_zone_in_every_session(spark: SparkSession, broker: Broker) -> None:
+    """`timestamp` has none in a session that says so, and no record could be read."""
+    create_topics(broker.bootstrap, {"frame-times": 1})
+    session = spark.newSession()
+    session.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    frame = PunctuatedFrame.read_kafka(session, broker.bootstrap, "frame-times", {"at": "timestamp"})
+    assert frame.rows.dtypes == [("at", "timestamp")]

@@ -51,7 +51,7 @@ _SPARK_TYPES = {
     pa.bool_(): "boolean",
     pa.binary(): "binary",
     pa.date32(): "date",
-    pa.timestamp("us", "UTC"): "timestamp",
+    pa.timestamp("us", "UTC"): "timestamp_ltz",  # `spark.sql.timestampType` says what `timestamp` is
 }
 
 
