@@ -198,12 +198,23 @@ def test_a_frame_refuses_what_would_lose_punctuations(spark: SparkSession, tmp_p
             "A", n={"first": "b"}, ordered_by="c"
         ),
         "the left frame is no stream": lambda: frame.stream_join(frame, on="A", time="A", window=None),
+        "other: it is a DataFrame": lambda: frame.stream_join(
+            source,  # type: ignore[arg-type]
+            on="A",
+            time="A",
+            window=None,
+        ),
         "aggregate: the frame is no stream": lambda: frame.aggregate("A", n="count"),
         "^the frame is no stream; read it by": lambda: frame.write_delta(tmp_path / "t", tmp_path / "c"),
         "columns A, a have one name": lambda: frame.aggregate("A", a="count"),
         "columns N, n have one name": lambda: frame.aggregate("A", n="count", N={"max": "b"}),
         "columns Batch, batch have one name": lambda: frame.aggregate("A", running=True, Batch="count"),
         "columns over, over have one name": lambda: frame.aggregate("A", over="count"),
+        "trigger_seconds: '1 second' is no": lambda: frame.write_delta(
+            tmp_path / "t",
+            tmp_path / "c",
+            trigger_seconds="1 second",  # type: ignore[arg-type]
+        ),
         "checkpoint: s3a://b/c is no directory": lambda: frame.write_delta(tmp_path, "s3a://b/c"),
         "checkpoint: gs://b/c is no directory": lambda: frame.write_kafka("none:1", "none", "gs://b/c"),
         "dead_letters: .* is also punctuations": lambda: frame.write_delta(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 TEXT, OF = "text", "of"
 PUNCTUATIONS, DEAD_LETTERS, VIOLATIONS = "punctuations", "dead_letters", "violations"
+_LONGEST = 10 * 366 * 86_400  # seconds; also keeps out what is infinite
 _LOCAL_URI = re.compile(r"file:(?://)?(/(?!/).*)")
 _ANY_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
@@ -91,8 +92,9 @@ def start(
             `trigger_seconds` has no effect then.
 
     Raises:
-        ConfigError: the frame is no stream.
+        ConfigError: the frame is no stream, or `trigger_seconds` is no number of seconds.
     """
+    interval = _interval(trigger_seconds)
     require_streaming("the frame", frame)
     make_private(checkpoint)
     with claimed(checkpoint) as app_id:  # two processes that start the query together get the same id
@@ -101,7 +103,13 @@ def start(
         writer = writer.option("checkpointLocation", str(checkpoint.resolve() / "spark"))
         if available_now:
             return writer.trigger(availableNow=True).start()
-        return writer.trigger(processingTime=f"{trigger_seconds} seconds").start()
+        return writer.trigger(processingTime=interval).start()
+
+
+def _interval(seconds: object) -> str:
+    if not isinstance(seconds, int | float) or not 0 <= seconds < _LONGEST:
+        raise ConfigError(f"trigger_seconds: {seconds!r} is no number of seconds; write one such as 0.5")
+    return f"{round(seconds * 1000)} milliseconds"
 
 
 @contextmanager

@@ -180,8 +180,10 @@ class FrameSteps:
             memory: the bytes of rows that stay in memory; `None` keeps all rows in memory.
 
         Raises:
-            ConfigError: a column, the type of the join, the condition or the preset is wrong.
+            ConfigError: a column, the type of the join, the condition or the preset is wrong, or `other` is a
+                DataFrame.
         """
+        _require_frame(other)
         right = other._frame
         if other._punctuations != self._punctuations:
             right = right.withColumnRenamed(other._punctuations, self._punctuations)
@@ -274,3 +276,11 @@ class FrameSteps:
         made = type(self).__new__(type(self))
         made._frame, made._punctuations, made._renaming = frame, self._punctuations, renaming
         return made
+
+
+def _require_frame(other: object) -> None:
+    if not isinstance(other, FrameSteps):
+        raise ConfigError(
+            f"other: it is a {type(other).__name__}, which has no punctuations; make it a PunctuatedFrame "
+            "with a string column of nulls"
+        )
