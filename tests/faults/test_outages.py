@@ -86,6 +86,26 @@ def test_broker_away(warehouse: Warehouse) -> None:
 
 
 @pytest.mark.usefixtures("feed")
+def test_ops_database_away(warehouse: Warehouse, tmp_path: Path) -> None:
+    """A restart of the ops database costs time only. One that stays away stops the job with its cause."""
+    with MariaDb(tmp_path / "ops") as ops:
+        warehouse.ops_url = ops.url
+        job = warehouse.start_job(SMALL)
+        wait_for(lambda: warehouse.batches() >= 2, job)
+        ops.kill()
+        ops.start()
+        before = warehouse.batches()
+        wait_for(lambda: warehouse.batches() > before + 1, job)
+        ops.kill()
+    with pytest.raises(Exception, match="failed with code 1"):
+        job.wait_done(180)
+    [error] = errors(job)
+    assert "pipeline auction, batch" in error
+    assert "the ops database mysql+pymysql://endmark:***@" in error
+    assert "when it is back, start the job again" in error
+
+
+@pytest.mark.usefixtures("feed")
 def test_partition_added(warehouse: Warehouse) -> None:
     """A partition that a topic gets stops the query, naming it, before anything of its batch is written; the
     job that is started again reads it."""

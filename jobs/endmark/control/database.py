@@ -13,13 +13,22 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, stop_after_delay, wait_random
+from tenacity import (
+    Retrying,
+    retry_if_exception,
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_random,
+    wait_random_exponential,
+)
 
 from endmark.control import tables
 from endmark.control.clock import clock
@@ -27,10 +36,15 @@ from endmark.control.tables import answers, batches, pipelines, runs, turns
 from endmark.databases import database_url, place
 from endmark.errors import ConfigError, MissingPartError, UnreachableError
 from endmark.metrics import Samples, accumulate
+from endmark.relation.outage import in_words, passes
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # A driver counts as gone after this time without a sign of life. Signs come every 5 s. While 30 programs
 # wanted two cores and a job read a full feed, 59 signs were 5.0 s apart in the median, and 8.0 s at most.
 LOST_SECONDS = 30.0
+AWAY_SECONDS = 30.0  # a job waits for the ops database as long as for a broker
 _ANSWER_SECONDS = 20
 # A file is wrong for good with these errors of SQLite; with others, such as a lock, a later try may succeed.
 _WRONG_FILE = "SQLITE_CANTOPEN", "SQLITE_NOTADB", "SQLITE_READONLY", "SQLITE_PERM"
@@ -66,6 +80,34 @@ class TakenError(MissingPartError):
     """A living job has the pipeline's name."""
 
 
+def _patiently(
+    method: Callable[Concatenate[OpsDatabase, P], T],
+) -> Callable[Concatenate[OpsDatabase, P], T]:
+    """Let a method try again after errors that pass by themselves, for `AWAY_SECONDS`.
+
+    A restart of the server is such an error. So is a deadlock, since the ranges that MySQL locks for one
+    pipeline reach to the rows of the next one. These methods are those of a running job, and each may be
+    repeated. The sidecar does not wait, since its clients ask again.
+
+    Raises:
+        UnreachableError: the server has not answered in this time.
+    """
+
+    @wraps(method)
+    def tried(self: OpsDatabase, /, *given: P.args, **named: P.kwargs) -> T:
+        try:
+            return _while_away()(method, self, *given, **named)
+        except (DBAPIError, OSError) as error:
+            if not passes(error):
+                raise
+            raise UnreachableError(
+                f"the ops database {place(self.engine.url)} did not answer for {AWAY_SECONDS:.0f} s: "
+                f"{in_words(error)}; when it is back, start the job again"
+            ) from error
+
+    return tried
+
+
 class OpsDatabase:
     """Reads and writes the ops database at an SQLAlchemy URL; creates its tables when they are missing.
 
@@ -86,7 +128,7 @@ class OpsDatabase:
         except (DBAPIError, OSError) as error:  # pg8000 leaves a timeout as it is
             self.close()
             cause = error.orig if isinstance(error, DBAPIError) else error
-            problem = f"cannot use the ops database {place(checked)}: {cause}"
+            problem = f"cannot use the ops database {place(checked)}: {in_words(error)}"
             if getattr(cause, "sqlite_errorname", "").startswith(_WRONG_FILE):
                 raise ConfigError(f"{problem}; name a file that this user can write by --ops-url") from error
             raise UnreachableError(f"{problem}; start it, or correct --ops-url") from error
@@ -116,6 +158,7 @@ class OpsDatabase:
             ]
         return any(removed)
 
+    @_patiently
     def describe(self, pipeline: str, description: Mapping[str, Any]) -> None:
         """Store a job's description of its pipeline; it replaces an earlier job's."""
         with self.engine.begin() as connection:
@@ -177,6 +220,7 @@ class OpsDatabase:
                 if (until := connection.execute(oldest.offset(KEPT_RUNS).limit(1)).scalar()) is not None:
                     connection.execute(runs.delete().where(mine, runs.c.started_at <= until))
 
+    @_patiently
     def require_last(self, run_id: str) -> None:
         """Check that no later run has begun on the checkpoint of a run.
 
@@ -214,6 +258,7 @@ class OpsDatabase:
         with self.engine.begin() as connection:
             connection.execute(runs.update().where(runs.c.run_id == run_id).values(alive_at=clock()))
 
+    @_patiently
     def set_run_state(self, run_id: str, state: str, error: str | None = None) -> None:
         """Store the state of a run.
 
@@ -230,6 +275,7 @@ class OpsDatabase:
                 .values(state=state, error=error, stopped_at=clock() if ended else None)
             )
 
+    @_patiently
     def record_batch(
         self,
         pipeline: str,
@@ -275,6 +321,7 @@ class OpsDatabase:
                 )
             )
 
+    @_patiently
     def amend_batch(
         self,
         pipeline: str,
@@ -301,6 +348,7 @@ class OpsDatabase:
                 read = {**row.offsets, **{topic: dict(ends) for topic, ends in offsets.items()}}
                 connection.execute(batches.update().where(this).values(**amended, offsets=read))
 
+    @_patiently
     def record_turns(
         self, pipeline: str, batch_id: int, rows: Sequence[Mapping[str, Any]], filed: Mapping[str, Any]
     ) -> None:
@@ -336,6 +384,7 @@ class OpsDatabase:
             found = connection.execute(query.order_by(turns.c.partition, turns.c.offset))
             return [dict(row._mapping) for row in found]
 
+    @_patiently
     def record_answers(self, pipeline: str, batch_id: int, found: Sequence[Mapping[str, Any]]) -> None:
         """Store the answers to questions that a batch has read; they replace those of an earlier attempt.
 
@@ -411,6 +460,7 @@ class OpsDatabase:
         found = self.batches_after(pipeline, -1, limit=1)
         return found[0] if found else None
 
+    @_patiently
     def offsets_before(self, pipeline: str, batch_id: int) -> dict[str, dict[str, int]]:
         """Return the first offsets that were not read when a batch began, by topic and partition.
 
@@ -565,6 +615,15 @@ def _use_write_ahead_log(connection: Any, _record: Any) -> None:
 def _attempts() -> Retrying:
     """Retry when jobs insert the same missing row at once: one job inserts it, the others fail once."""
     return Retrying(retry=retry_if_exception_type(DBAPIError), stop=stop_after_attempt(5), reraise=True)
+
+
+def _while_away() -> Retrying:
+    return Retrying(
+        retry=retry_if_exception(lambda error: isinstance(error, (DBAPIError, OSError)) and passes(error)),
+        stop=stop_after_delay(AWAY_SECONDS),
+        wait=wait_random_exponential(multiplier=0.05, max=1.0),
+        reraise=True,
+    )
 
 
 def _again() -> Retrying:

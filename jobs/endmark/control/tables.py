@@ -15,6 +15,7 @@ from sqlalchemy.schema import CreateTable
 from endmark.stored_text import MOST, storable, storable_value
 
 META = sa.MetaData()
+_MAKES_TABLES = int.from_bytes(b"endmark")  # our lock among those of PostgreSQL
 
 
 class Text(sa.TypeDecorator[str]):
@@ -123,5 +124,8 @@ forecasts = _table(
 def make(engine: sa.Engine) -> None:
     """Create the tables that are missing; another process may create them at the same time."""
     with engine.begin() as connection:
+        if engine.dialect.name == "postgresql":
+            # Its IF NOT EXISTS does not see a table that another transaction is creating, and then fails.
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKES_TABLES)))
         for table in META.sorted_tables:
             connection.execute(CreateTable(table, if_not_exists=True))

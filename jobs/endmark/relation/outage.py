@@ -85,7 +85,7 @@ class Patience:
             try:
                 return read()
             except (sa.exc.DBAPIError, OSError) as error:
-                cause = _words(error)
+                cause = in_words(error)
                 if not passes(error):
                     raise ConfigError(f"{self._name}: the database refuses a read: {cause}") from error
                 if self._say is not None and not self._lost:
@@ -113,8 +113,8 @@ def passes(error: sa.exc.DBAPIError | OSError) -> bool:
     return code in _MYSQL
 
 
-def _words(error: sa.exc.DBAPIError | OSError) -> str:
-    """Return the message of the database itself, without that of its driver."""
+def in_words(error: sa.exc.DBAPIError | OSError) -> str:
+    """Return an error in the words of the database."""
     if isinstance(error, OSError):
         return str(error)
     message = error.orig.args[0] if error.orig and error.orig.args else None

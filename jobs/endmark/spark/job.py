@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
+from sqlalchemy.exc import SQLAlchemyError
 
 from endmark.control.database import LOST_SECONDS, OpsDatabase, TakenError
 from endmark.control.description import describe
@@ -26,7 +27,7 @@ from endmark.driver.quarantine import Quarantine
 from endmark.driver.topics import make_topic, partition_counts
 from endmark.engine import streams
 from endmark.engine.bucket.lookup_plan import unpaged_lookups
-from endmark.errors import ConfigError
+from endmark.errors import ConfigError, EndmarkError
 from endmark.kafka.offsets import TopicEnds
 from endmark.operators.lookup.strategies import require_readable
 from endmark.relation.sql import SqlRelation
@@ -113,9 +114,9 @@ def run_job(
                     _run(pipeline, options, session, directories, run, signs, say, stop)
             except (Exception, KeyboardInterrupt) as error:
                 if stop.explains(error):
-                    ops.set_run_state(run.run_id, "stopped")
+                    _store_failure(run, "stopped")
                 else:
-                    ops.set_run_state(run.run_id, "failed", str(error))
+                    _store_failure(run, "failed", str(error))
                 raise
             is_done = options.available_now and not stop.event.is_set()
             ops.set_run_state(run.run_id, "done" if is_done else "stopped")
@@ -139,6 +140,14 @@ def _start_run(ops: OpsDatabase, run: JobRun, pipeline: str, options: JobOptions
             stop.check()
         else:
             return
+
+
+def _store_failure(run: JobRun, state: str, cause: str | None = None) -> None:
+    """Store the end of a run that an error ends. An ops database that is away must not hide that error."""
+    try:
+        run.ops.set_run_state(run.run_id, state, cause)
+    except (EndmarkError, SQLAlchemyError, OSError) as error:
+        run.say(f"nobody learns from the ops database that the job is {state}: {error}")
 
 
 def _require_begun_buckets(options: JobOptions) -> None:

@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from endmark.control import database, forecasts
 from endmark.control.database import LOST_SECONDS, OpsDatabase, TakenError, offsets_read
 from endmark.control.tables import META, runs
+from endmark.embedded.mariadb import MariaDb
 from endmark.errors import ConfigError, MissingPartError, UnreachableError
 from endmark.stored_text import storable
 from support.ops_job import forecast_of, join_forecast_of
@@ -34,6 +35,16 @@ def ops(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpsDatabase]
     if on_server:
         META.drop_all(database.engine)
     database.close()
+
+
+@pytest.fixture(params=["sqlite", "mariadb", "mysql", "postgresql"])
+def server_ops(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpsDatabase]:
+    """An ops database of each kind."""
+    on_server = request.param != "sqlite"
+    url = request.getfixturevalue(request.param).url if on_server else f"sqlite:///{tmp_path / 'ops.db'}"
+    with closing(OpsDatabase(url)) as opened:
+        yield opened
+        META.drop_all(opened.engine)
 
 
 def record(ops: OpsDatabase, batch_id: int, rows: float, run: str = "run") -> None:
@@ -285,6 +296,46 @@ def test_of_jobs_that_start_together_one_gets_the_name(ops: OpsDatabase) -> None
         assert sum(threads.map(started, range(4))) == 1
 
 
+def test_batches_of_many_jobs_are_stored_at_once(server_ops: OpsDatabase) -> None:
+    """MySQL gave up one of two transactions that waited for each other, and that job stopped."""
+    together = Barrier(4)
+
+    def run(number: int) -> None:
+        name = f"pipeline-{number}"
+        together.wait()
+        for batch in range(40):
+            server_ops.record_batch(name, batch, f"run-{number}", {"records_total": 1.0}, {"t": {"0": batch}})
+            turn = {"partition": 0, "offset": batch, "set_at": 1.0, "by": "ann", "name": "batch.records"}
+            server_ops.record_turns(name, batch, [{**turn, "value": 9, "refused": None, "why": None}], {})
+            server_ops.record_answers(name, batch, [{"partition": 0, "offset": batch}])
+
+    with ThreadPoolExecutor(4) as threads:
+        for done in [threads.submit(run, number) for number in range(4)]:
+            done.result()
+    for number in range(4):
+        batch = server_ops.latest_batch(f"pipeline-{number}")
+        assert batch is not None
+        assert batch.totals == {"records_total": 40}
+
+
+def test_a_job_waits_while_the_server_restarts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restart of MySQL stopped each job of its ops database. If it stays away, the error names it."""
+    with MariaDb(tmp_path / "mariadb") as server, closing(OpsDatabase(server.url)) as ops:
+        ops.start_run("run", "auction", "app", "/checkpoint")
+        server.kill()
+        with ThreadPoolExecutor(1) as threads:
+            stored = threads.submit(record, ops, 0, 10)
+            server.start()
+            stored.result()
+        assert totals(ops)["records_total{stream=bids}"] == 10
+
+        server.kill()
+        monkeypatch.setattr(database, "AWAY_SECONDS", 0.2)
+        away = r"the ops database mysql\S+ did not answer for 0 s: .*2003"
+        with pytest.raises(UnreachableError, match=away):
+            record(ops, 1, 10)
+
+
 def test_times_are_by_the_databases_clock(ops: OpsDatabase) -> None:
     """It goes on, and on this machine it is that of Python."""
     before = time.time()
@@ -325,6 +376,13 @@ def test_a_database_may_be_opened_for_the_first_time_by_many_at_once(tmp_path: P
     """The job, the sidecar and whoever looks on start together."""
     for attempt in range(5):
         _open_by_many(f"sqlite:///{tmp_path / f'ops-{attempt}.db'}")
+
+
+def test_a_server_may_be_used_for_the_first_time_by_many_at_once(server_ops: OpsDatabase) -> None:
+    """PostgreSQL refuses a table that another transaction creates, even with IF NOT EXISTS."""
+    for _ in range(5):
+        META.drop_all(server_ops.engine)
+        _open_by_many(server_ops.engine.url.render_as_string(hide_password=False))
 
 
 def test_the_file_is_for_its_user_alone(tmp_path: Path) -> None:
