@@ -176,29 +176,41 @@ def replayed_places(ops: OpsDatabase, pipeline: str) -> set[tuple[str, int, int]
 
 
 def _claim(ops: OpsDatabase, pipeline: str, at: Coordinates, claimed: Replay) -> None:
+    """Store a replay that is on its way, in place of one that was cut off.
+
+    The insertion comes first. To remove a row that is not there locks its neighbours in MySQL, so two clients
+    that began with that waited for each other.
+    """
     here = _here(pipeline, at)
     cut_off = replays.c.to_offset.is_(None) & (replays.c.at < claimed.at - _CUT_OFF_SECONDS)
+    row = {
+        "pipeline": pipeline,
+        "topic": at.topic,
+        "partition": at.partition,
+        "offset": at.offset,
+        "at": claimed.at,
+        "by": claimed.by,
+        "changed": claimed.changed,
+    }
     try:
         with ops.engine.begin() as connection:
-            connection.execute(replays.delete().where(here & cut_off))
-            connection.execute(
-                replays.insert().values(
-                    pipeline=pipeline,
-                    topic=at.topic,
-                    partition=at.partition,
-                    offset=at.offset,
-                    at=claimed.at,
-                    by=claimed.by,
-                    changed=claimed.changed,
-                )
-            )
+            connection.execute(replays.insert().values(**row))
     except IntegrityError as error:
-        with ops.engine.connect() as connection:
-            row = connection.execute(sa.select(replays).where(here)).one()
-        to = "is being replayed" if row.to_offset is None else f"was replayed to offset {row.to_offset}"
-        raise ReplayedError(
-            f"{at} {to} by {row.by}; what becomes of it has coordinates of its own"
-        ) from error
+        with ops.engine.begin() as connection:
+            again = replays.update().where(here & cut_off).values(**row)
+            if connection.execute(again).rowcount:
+                return
+            found = connection.execute(sa.select(replays).where(here)).first()
+        if found is None:
+            to, by = "was being replayed", "somebody, but in vain; try again"
+        else:
+            to = (
+                "is being replayed"
+                if found.to_offset is None
+                else f"was replayed to offset {found.to_offset}"
+            )
+            by = f"{found.by}; what becomes of it has coordinates of its own"
+        raise ReplayedError(f"{at} {to} by {by}") from error
 
 
 def _here(pipeline: str, at: Coordinates) -> Any:

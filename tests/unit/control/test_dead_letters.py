@@ -7,8 +7,10 @@ import json
 import re
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
+from threading import Barrier
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,8 +25,9 @@ from endmark.control.pulse import Sender
 from endmark.control.replayed_letters import Chosen, choose, replay_all
 from endmark.control.replays import GoneError, ReplayedError, replay, replayed
 from endmark.control.sent_records import SentRecords
-from endmark.control.tables import replays
+from endmark.control.tables import META, replays
 from endmark.embedded.broker import Broker
+from endmark.embedded.mariadb import MariaDb
 from endmark.errors import ConfigError, MissingPartError
 from endmark.pipelines import AUCTION
 from endmark.verify.consume import Log
@@ -230,6 +233,28 @@ def test_a_replay_that_was_cut_off_may_be_repeated_after_a_while(
             connection.execute(replays.insert().values(**row, at=now - age, by="Ann", changed=False))
         with pytest.raises(expected):
             again()
+
+
+def test_clients_that_replay_one_letter_at_once(mariadb: MariaDb, broker: Broker) -> None:
+    """One sends it, and the others learn so. MySQL saw a deadlock there, and gave one of them up."""
+    create_topics(broker.bootstrap, {"contested": 1})
+    letters = [DeadLetter(Coordinates("contested", 0, at), "malformed", "", b"{") for at in range(5)]
+    together = Barrier(8, timeout=30)
+
+    def sent(_client: int) -> int:
+        found = 0
+        for letter in letters:
+            together.wait()
+            with suppress(ReplayedError):
+                replay(shared, broker.bootstrap, "small", letter, letter.value, "Bo", ())
+                found += 1
+        return found
+
+    with closing(OpsDatabase(mariadb.url)) as shared:
+        with ThreadPoolExecutor(8) as clients:
+            counts = list(clients.map(sent, range(8)))
+        META.drop_all(shared.engine)
+    assert (sum(counts), len(records(broker, "contested", 0))) == (5, 5)
 
 
 def test_letters_from_the_command_line(ops: OpsDatabase, broker: Broker, tmp_path: Path) -> None:
