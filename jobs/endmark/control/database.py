@@ -202,12 +202,16 @@ class OpsDatabase:
                 exempt = app_id if locked else None
                 if (other := connection.execute(_living(pipeline, exempt)).first()) is not None:
                     raise TakenError(_taken(pipeline, other))
+                mine = runs.c.pipeline == pipeline
+                now = connection.execute(sa.select(clock())).scalar_one()
+                newest = connection.execute(sa.select(sa.func.max(runs.c.started_at)).where(mine)).scalar()
                 connection.execute(
                     runs.insert().values(
                         run_id=run_id,
                         pipeline=pipeline,
                         state="starting",
-                        started_at=clock(),
+                        # The latest run is the one that started last, also if the clock was put back.
+                        started_at=max(now, (newest or 0.0) + 0.001),
                         alive_at=clock(),
                         app_id=app_id,
                         checkpoint=checkpoint,
@@ -215,7 +219,6 @@ class OpsDatabase:
                         process=os.getpid(),
                     )
                 )
-                mine = runs.c.pipeline == pipeline
                 oldest = sa.select(runs.c.started_at).where(mine).order_by(runs.c.started_at.desc())
                 if (until := connection.execute(oldest.offset(KEPT_RUNS).limit(1)).scalar()) is not None:
                     connection.execute(runs.delete().where(mine, runs.c.started_at <= until))

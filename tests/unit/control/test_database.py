@@ -280,6 +280,22 @@ def _state(ops: OpsDatabase, run_id: str) -> str:
         return str(found.scalar_one())
 
 
+def test_a_run_that_starts_after_the_clock_was_put_back_is_the_latest(ops: OpsDatabase) -> None:
+    """A clock that was an hour ahead hid the runs of that hour, and stopped those with a checkpoint in S3."""
+    ops.start_run("ahead", "auction", "app", "s3://shop/checkpoint", locked=False)
+    ops.set_run_state("ahead", "failed", "the machine was restarted")
+    with ops.engine.begin() as connection:
+        connection.execute(runs.update().values(started_at=runs.c.started_at + 3600))
+    ops.start_run("next", "auction", "app", "s3://shop/checkpoint", locked=False)
+
+    latest = ops.latest_run("auction")
+    assert latest is not None
+    assert latest["run_id"] == "next"
+    ops.require_last("next")
+    with pytest.raises(TakenError, match="has gone on from this checkpoint"):
+        ops.require_last("ahead")
+
+
 def test_of_jobs_that_start_together_one_gets_the_name(ops: OpsDatabase) -> None:
     """Only one starts, even if the pipeline had no run before."""
     together = Barrier(4)
