@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from endmark.cli.options import OPS_URL, AsJson, KafkaFile, OpsUrl, addresses, kafka_in, warehouse_of
-from endmark.errors import ConfigError, MissingPartError
+from endmark.errors import ConfigError, MissingPartError, UnreachableError
 from endmark.private import keep_private
 
 if TYPE_CHECKING:
@@ -135,6 +135,8 @@ def status(
 
     Without a name, print a line for each pipeline of the ops database.
     """
+    from sqlalchemy.exc import SQLAlchemyError
+
     from endmark_ops.answers import status_of
     from endmark_ops.health import STALE_SECONDS
     from endmark_ops.overview import overview
@@ -154,7 +156,8 @@ def status(
             found = status_of(pipeline, sources.of(pipeline).snapshot(), STALE_SECONDS)
             lines = [found.model_dump_json()] if as_json else list(_status_lines(found))
     except UnreadableError as error:
-        raise MissingPartError(str(error)) from error
+        is_away = isinstance(error.__cause__, (SQLAlchemyError, UnreachableError, OSError))
+        raise (UnreachableError if is_away else MissingPartError)(str(error)) from error
     finally:
         reader.close()
     typer.echo("\n".join(lines))

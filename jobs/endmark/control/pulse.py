@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from endmark.errors import MissingPartError
+from endmark.errors import UnreachableError
 from endmark.kafka.cluster import python_client
 from endmark.kafka.refusals import refusals_named
 from endmark.metrics import sample
@@ -146,7 +146,7 @@ class Sender:
                     self._producer = _producer(self._bootstrap)
                 return _sent(self._producer, topic, record, partition, headers, key, timestamp)
         except KafkaError as error:
-            raise MissingPartError(
+            raise UnreachableError(
                 f"no Kafka broker at {self._bootstrap} takes a record for topic {topic} "
                 f"({type(error).__name__}); start it, correct --bootstrap, or start the job, which makes the "
                 "topic"
@@ -170,7 +170,7 @@ def send(
         headers: the record's headers.
 
     Raises:
-        MissingPartError: the broker does not answer, or the topic is missing.
+        UnreachableError: the broker does not answer, or the topic is missing.
     """
     with Sender(bootstrap) as sender:
         return sender.send(topic, record, partition, headers)

@@ -43,7 +43,7 @@ def ask(
 
     Raises:
         EndmarkError: no job runs, or it has not answered in time.
-        MissingPartError: the broker does not answer.
+        UnreachableError: the broker does not answer.
     """
     if not ops.is_running(pipeline):
         raise EndmarkError(

@@ -127,7 +127,7 @@ def replay_all(
     Raises:
         GoneError: Kafka does not hold a record whose stream needs more than the value. The letters before
             this one have been sent.
-        MissingPartError: the broker does not answer. The letters before this one have been sent.
+        UnreachableError: the broker does not answer. The letters before this one have been sent.
     """
     sent = 0
     with Replayer(ops, bootstrap, pipeline, by, whole) as replayer:

@@ -116,7 +116,7 @@ class Replayer:
             ReplayedError: somebody has replayed the dead letter before.
             GoneError: Kafka does not hold the record, and the stream takes columns from its key, headers or
                 timestamp.
-            MissingPartError: the broker does not answer; the record may be in Kafka nevertheless.
+            UnreachableError: the broker does not answer; the record may be in Kafka nevertheless.
         """
         claimed = Replay(time.time(), self._by, value != letter.value, None)
         _claim(self._ops, self._pipeline, letter.at, claimed)

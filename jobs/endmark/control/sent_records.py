@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError, KafkaTimeoutError
 
-from endmark.errors import MissingPartError
+from endmark.errors import UnreachableError
 from endmark.kafka.cluster import python_client
 from endmark.kafka.refusals import refusals_named
 
@@ -57,7 +57,7 @@ class SentRecords:
         """Return a record, or `None` if Kafka does not hold it any more.
 
         Raises:
-            MissingPartError: the broker does not answer.
+            UnreachableError: the broker does not answer.
             ConfigError: the cluster refuses us.
         """
         try:
@@ -66,7 +66,7 @@ class SentRecords:
                     self._consumer = _consumer(self._bootstrap)
                 return _found(self._consumer, at)
         except KafkaError as error:
-            raise MissingPartError(
+            raise UnreachableError(
                 f"no Kafka broker at {self._bootstrap} gives the record {at} ({type(error).__name__}); start "
                 "it, or correct --bootstrap"
             ) from error

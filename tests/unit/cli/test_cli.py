@@ -297,6 +297,14 @@ def test_a_relation_without_pages(tmp_path: Path) -> None:
     assert "stream bids: 100.0 rows/s, a punctuation every 50.0 rows" in people.stdout
 
 
+def test_a_knob_without_a_broker() -> None:
+    """The exit code says that a later try may succeed."""
+    turn = ("knobs", "set", str(AUCTION), "batch.records", "5")
+    ended = endmark(*turn, "--bootstrap=127.0.0.1:1", ENDMARK_RELATION_URL="sqlite:///r.db")
+
+    assert_one_line(ended, "no Kafka broker at 127.0.0.1:1 takes a record for topic auction-control", code=75)
+
+
 def test_missing_database(tmp_path: Path) -> None:
     """A job whose database is away ends with one line, without the password."""
     ended = _run(tmp_path, "mysql+pymysql://u:secret@127.0.0.1:1/w")
