@@ -17,6 +17,7 @@ from endmark.errors import MissingPartError
 from endmark_ops.access import FailedLogins, Guard
 from endmark_ops.durations import Durations
 from endmark_ops.feed import Feed, Feeds
+from endmark_ops.heads import Heads
 from endmark_ops.health import STALE_SECONDS
 from endmark_ops.lag import TopicEnds
 from endmark_ops.limits import STREAM_SECONDS, Limits
@@ -121,6 +122,7 @@ def create_app(
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(Exception, _crashed)
     app.add_middleware(SharedAnswers, paths=_SHARED, seconds=shared_seconds)
+    app.add_middleware(Heads)
     app.add_middleware(Limits)
     app.state.failed_logins = FailedLogins()
     app.add_middleware(Guard, tokens=reach.tokens, failed=app.state.failed_logins)

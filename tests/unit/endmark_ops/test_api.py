@@ -221,6 +221,22 @@ def test_metrics_publish_the_totals(
     assert f"# HELP endmark_groups_closed{help_suffix} Groups put out" in answer.text
 
 
+@pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/metrics", "/api/pipelines", f"{API}/status"])
+def test_a_head_is_the_answer_without_its_body(client: OpsClient, job: Job, path: str) -> None:
+    """Load balancers and checks of links ask this way, and were told that they must not."""
+    job.start()
+    whole, head = client.get(path), client.head(path)
+
+    assert (head.status_code, head.content) == (whole.status_code, b"")
+    assert head.headers["content-type"] == whole.headers["content-type"]
+
+
+def test_a_stream_of_events_has_no_head(client: OpsClient, job: Job) -> None:
+    """Nothing of it is known before it ends."""
+    job.start()
+    assert client.head(f"{API}/events").status_code == 405
+
+
 def test_metrics_without_a_running_job(client: OpsClient, job: Job) -> None:
     """A run that is not running is down. Before the first batch, the age is that of the run."""
     assert "last_batch_age" not in client.get("/metrics").text
