@@ -50,7 +50,7 @@ def latency_samples(shares: Iterable[Mapping[str, Mapping[str, int]]], committed
         ranks = list(accumulate(count for _, count in latencies))
         for name, part in QUANTILES.items():
             latency, _ = latencies[bisect_left(ranks, part * ranks[-1])]
-            samples[sample("batch_latency_seconds", stream=stream, quantile=name)] = latency
+            samples[sample("batch_latency_seconds", stream=stream, percentile=name)] = latency
     return samples
 
 

@@ -101,7 +101,7 @@ CATALOGUE: dict[str, str] = {
     "bound.",
     "latency_seconds_total": "Sum of the latencies of a stream's records.",
     "batch_latency_seconds": "Latency that a share of a stream's records in the last batch does not exceed, "
-    "by `quantile`.",
+    "by `percentile`.",
     "batch_due_time_seconds": "When a batch is due even without a record, because rows wait for it, in Unix "
     "seconds.",
 }

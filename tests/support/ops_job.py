@@ -139,8 +139,8 @@ def latencies(stream: str, records: Mapping[float, int], half: float, most: floa
     }
     return counts | {
         sample("latency_seconds_total", stream=stream): half * sum(records.values()),
-        sample("batch_latency_seconds", stream=stream, quantile="p50"): half,
-        sample("batch_latency_seconds", stream=stream, quantile="p99"): most,
+        sample("batch_latency_seconds", stream=stream, percentile="p50"): half,
+        sample("batch_latency_seconds", stream=stream, percentile="p99"): most,
     }
 
 

@@ -26,7 +26,7 @@ def test_a_record_counts_with_its_age_at_the_commit(age: float) -> None:
     found = samples([age], committed_after=2.0)
 
     assert abs(found["latency_seconds_total{stream=bids}"] - (age + 2)) <= age / 32 + 0.001
-    assert found["batch_latency_seconds{quantile=p50,stream=bids}"] == pytest.approx(age + 2, rel=0.04)
+    assert found["batch_latency_seconds{percentile=p50,stream=bids}"] == pytest.approx(age + 2, rel=0.04)
     assert sum(buckets_of(found, "bids")) == 1
 
 
@@ -81,8 +81,8 @@ def test_shares_of_tasks_add_up() -> None:
     early = str(round(NOW * 1000) - 8000)
     found = latency_samples([{"bids": {at: 98}, "items": {at: 1}}, {"bids": {early: 2}}], NOW + 1)
 
-    assert found["batch_latency_seconds{quantile=p50,stream=bids}"] == 1
-    assert found["batch_latency_seconds{quantile=p99,stream=bids}"] == 9
+    assert found["batch_latency_seconds{percentile=p50,stream=bids}"] == 1
+    assert found["batch_latency_seconds{percentile=p99,stream=bids}"] == 9
     assert found["latency_seconds_total{stream=bids}"] == 98 + 18
     assert sum(buckets_of(found, "items")) == 1
 

@@ -63,6 +63,16 @@ def test_latencies_are_histograms_from_the_start(job: Job, client: OpsClient) ->
     assert "endmark_latency_records" not in client.get("/metrics").text
 
 
+def test_a_gauge_has_no_label_of_summaries(job: Job, client: OpsClient) -> None:
+    """Prometheus keeps `quantile` for summaries, and `promtool check metrics` refuses it elsewhere."""
+    commit(job, 0, latencies("bids", {0.1: 3}, half=0.05, most=4.0))
+    families = parser.text_string_to_metric_families(client.get("/metrics").text)
+    found = [each.labels for family in families for each in family.samples if family.type == "gauge"]
+
+    assert {"pipeline": "auction", "stream": "bids", "percentile": "p99"} in found
+    assert [labels for labels in found if "quantile" in labels] == []
+
+
 def test_the_status_has_the_latency_of_the_last_five_minutes(job: Job, client: OpsClient) -> None:
     """Earlier batches do not count. A stream without a record since then is left out."""
     commit(job, 0, latencies("bids", {3600: 900}, 1.0, 1.0) | latencies("items", {1: 9}, 1.0, 1.0), age=400)
