@@ -154,10 +154,11 @@ def validate(
     except ConfigError as error:
         raise located(pipeline, error) from None
     kept = states(spec)
-    if mermaid:
+    if as_json:
+        facts = {"valid": True, "pipeline": spec.name, "state": [s.facts for s in kept]}
+        Output(as_json).emit(facts | ({"mermaid": drawn(spec)} if mermaid else {}))
+    elif mermaid:
         typer.echo(drawn(spec))
-    elif as_json:
-        Output(as_json).emit({"valid": True, "pipeline": spec.name, "state": [s.facts for s in kept]})
     else:
         typer.echo(f"{pipeline}: pipeline {spec.name} is valid")
         for state in kept:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import typer
+from endmark.cli.options import AsJson, Output
 
 
-def record_classes() -> None:
+def record_classes(as_json: AsJson = False) -> None:
     """Record the classes of Spark that jobs on this machine load, so that jobs start sooner.
 
     The first job records them by itself and takes half a minute longer. So does the first job after a change
@@ -15,9 +15,7 @@ def record_classes() -> None:
     from endmark.embedded.jars import spark_jars
     from endmark.spark.class_archive import record
 
-    def say(text: str) -> None:
-        typer.echo(text, err=True)
-
+    say = Output(as_json).say
     jars = spark_jars(say)
     say("recording the classes that a job loads")
     say(f"recorded in {record(jars)}")

@@ -166,6 +166,7 @@ def status(
 def forget(
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline that no job runs any more.")],
     ops_url: OpsUrl = OPS_URL,
+    as_json: AsJson = False,
 ) -> None:
     """Remove a retired pipeline from the ops database, so that no alert waits for its job.
 
@@ -178,7 +179,10 @@ def forget(
             raise ConfigError(
                 f"the ops database has nothing of {pipeline}; `endmark status` lists what it has"
             )
-    typer.echo(f"removed {pipeline} from the ops database; its tables and checkpoint stay", err=True)
+    if as_json:
+        typer.echo(json.dumps({"pipeline": pipeline, "forgotten": True}))
+    else:
+        typer.echo(f"removed {pipeline} from the ops database; its tables and checkpoint stay", err=True)
 
 
 def _kafka(ops_url: str, kafka_file: Path | None, bootstrap: str | None) -> ClusterOrAddress | None:

@@ -7,6 +7,7 @@ import socket
 import sqlite3
 import subprocess
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +15,9 @@ from typing import Any, NamedTuple
 
 import pytest
 import sqlalchemy as sa
+import typer
 
+from endmark.cli.app import app
 from endmark.control import forecasts
 from endmark.control.database import OpsDatabase
 from endmark.control.forecasts import JoinStateForecast, LookupForecast
@@ -295,6 +298,35 @@ def test_a_relation_without_pages(tmp_path: Path) -> None:
     assert people.returncode == 0, people.stderr
     assert "the lookup is not predicted: relation 'sellers' is a view" in people.stdout
     assert "stream bids: 100.0 rows/s, a punctuation every 50.0 rows" in people.stdout
+
+
+def test_each_command_takes_json() -> None:
+    """The page of commands says so, and scripts give the option to all of them."""
+
+    def commands(group: Any, name: str) -> Iterator[tuple[str, list[str]]]:
+        for word, command in group.commands.items():
+            if hasattr(command, "commands"):
+                yield from commands(command, f"{name} {word}")
+            else:
+                yield f"{name} {word}", [option for each in command.params for option in each.opts]
+
+    found = commands(typer.main.get_command(app), "endmark")
+    lacking = [name for name, options in found if "--json" not in options]
+    assert lacking == []
+
+
+def test_a_drawing_as_json() -> None:
+    ended = endmark("validate", "--mermaid", "--json", ENDMARK_RELATION_URL="sqlite:///r.db")
+    assert json.loads(ended.stdout)["mermaid"].startswith("flowchart LR\n")
+
+
+def test_a_pipeline_is_forgotten(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ops.db'}"
+    with closing(OpsDatabase(url)) as database:
+        database.describe("auction", {})
+    ended = endmark("forget", "auction", f"--ops-url={url}", "--json")
+
+    assert (ended.returncode, json.loads(ended.stdout)) == (0, {"pipeline": "auction", "forgotten": True})
 
 
 def test_a_knob_without_a_broker() -> None:
