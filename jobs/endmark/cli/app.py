@@ -148,7 +148,7 @@ def validate(
     as_json: AsJson = False,
 ) -> None:
     """Check a pipeline file without running it, and say what bounds its state."""
-    spec = load(pipeline, assignments=assignments or ())
+    spec = load(pipeline, assignments=assignments or (), asks_relations=False)
     try:
         _check_conditions(spec)
     except ConfigError as error:
@@ -170,7 +170,7 @@ def explain(
     pipeline: PipelineOrExample = AUCTION, assignments: Assignments = None, as_json: AsJson = False
 ) -> None:
     """Say what runs where, what is in state and what bounds it, and when rows of tables are final."""
-    found = explained(load(pipeline, assignments=assignments or ()))
+    found = explained(load(pipeline, assignments=assignments or (), asks_relations=False))
     if as_json:
         Output(as_json).emit(found.facts)
     else:
@@ -189,7 +189,7 @@ def chain(
     as_json: AsJson = False,
 ) -> None:
     """Print the entry under `streams` by which another pipeline reads what this one publishes."""
-    found = chained(load(pipeline, assignments=assignments or ()), step, _span(spread))
+    found = chained(load(pipeline, assignments=assignments or (), asks_relations=False), step, _span(spread))
     if as_json:
         Output(as_json).emit(found.entry)
     else:

@@ -77,7 +77,7 @@ def show(
 
     letter = dead_letter(_table(pipeline, warehouse), Coordinates.parse(at))
     with closing(OpsDatabase(ops_url)) as ops:
-        replay = replayed(ops, load(pipeline).name, [letter]).get(letter.at)
+        replay = replayed(ops, load(pipeline, asks_relations=False).name, [letter]).get(letter.at)
     if as_json:
         typer.echo(json.dumps(_facts(letter) | {"replayed": None if replay is None else asdict(replay)}))
         return
@@ -116,7 +116,11 @@ def replay(
 
     if (at is None) == (where is None) or (where is not None and value is not None):
         raise ConfigError("name the place of one dead letter (with or without --value), or give --where")
-    spec, table, who = load(pipeline), _table(pipeline, warehouse), by or getpass.getuser()
+    spec, table, who = (
+        load(pipeline, asks_relations=False),
+        _table(pipeline, warehouse),
+        by or getpass.getuser(),
+    )
     kafka = kafka_of(spec.kafka, bootstrap)
     with closing(OpsDatabase(ops_url)) as ops:
         if where is None:
@@ -171,7 +175,9 @@ def _counts(found: Chosen, sent: int | None) -> tuple[dict[str, Any], str]:
 
 def _table(pipeline: Path, warehouse: str | None) -> Location:
     """Return the directory of the table of dead letters."""
-    given = location(warehouse) if warehouse else warehouse_of(load(pipeline).name, None)
+    given = (
+        location(warehouse) if warehouse else warehouse_of(load(pipeline, asks_relations=False).name, None)
+    )
     if delta_table(given / "dead_letters") is None:
         raise ConfigError(f"warehouse {given} has no table dead_letters; name the one that the job writes")
     return given / "dead_letters"

@@ -31,7 +31,7 @@ def list_knobs(
     """Show each knob with its value, and each turn with its time and author; durations are in seconds."""
     from endmark.control.database import OpsDatabase
 
-    spec = load(pipeline)
+    spec = load(pipeline, asks_relations=False)
     with closing(OpsDatabase(ops_url)) as ops:
         turns = ops.turns(spec.name)
     steps = steps_of(spec)
@@ -57,7 +57,8 @@ def list_knobs(
 def list_fields(pipeline: PipelineFile, as_json: AsJson = False) -> None:
     """Show for each field of the file whether a change needs nothing, a restart, or a new checkpoint."""
     takes = {
-        ".".join(path): str(rule_of(path).change) for path in _fields(load(pipeline).model_dump(mode="json"))
+        ".".join(path): str(rule_of(path).change)
+        for path in _fields(load(pipeline, asks_relations=False).model_dump(mode="json"))
     }
     typer.echo(
         json.dumps(takes) if as_json else "\n".join(f"{name}: {change}" for name, change in takes.items())
@@ -98,7 +99,7 @@ def set_knob(
     """Turn a knob. The value holds from the batch after the one that reads it, also after a restart."""
     from endmark.control.pulse import send
 
-    spec = load(pipeline)
+    spec = load(pipeline, asks_relations=False)
     turn = Turn(name, _read(value), by or getpass.getuser())
     turned(steps_of(spec), turn.name, turn.value)
     offset = send(kafka_of(spec.kafka, bootstrap), spec.control_topic, turn.written())

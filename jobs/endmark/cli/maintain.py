@@ -33,7 +33,7 @@ def maintain(
     from endmark.maintenance import maintain as do
 
     keep_private()
-    spec = load(pipeline)
+    spec = load(pipeline, asks_relations=False)
     tables, failed = warehouse_of(spec.name, warehouse), False
     for done in do(spec, tables, timedelta(days=keep_days), dry_run=dry_run):
         failed |= done.error is not None

@@ -32,7 +32,7 @@ def why(
     from endmark.control.questions import ask
     from endmark.control.reasons import sentences
 
-    spec = load(pipeline)
+    spec = load(pipeline, asks_relations=False)
     question = Question(read_key(keys_of(spec), key), by or getpass.getuser())
     with closing(OpsDatabase(ops_url)) as ops:
         kafka = kafka_of(spec.kafka, bootstrap)

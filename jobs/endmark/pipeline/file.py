@@ -61,7 +61,13 @@ def _fill_values(
         raise ConfigError(_problem(text, place, str(error))) from None
 
 
-def load(path: Path, environment: dict[str, str] | None = None, assignments: Sequence[str] = ()) -> Pipeline:
+def load(
+    path: Path,
+    environment: dict[str, str] | None = None,
+    assignments: Sequence[str] = (),
+    *,
+    asks_relations: bool = True,
+) -> Pipeline:
     """Read and check a pipeline file.
 
     Args:
@@ -69,6 +75,8 @@ def load(path: Path, environment: dict[str, str] | None = None, assignments: Seq
         environment: the environment variables that fill `${NAME}`. NAME has the value itself, or NAME_FILE
             names a file that holds it. `None`: the environment of the process.
         assignments: fields to set before the check, such as `steps.matched.window=10s`.
+        asks_relations: whether the caller asks the databases of relations. Others need no address of them,
+            which has a password, so their `url` stays empty.
 
     Raises:
         ConfigError: the file cannot be read, a field is wrong, or some state would grow for ever. The error
@@ -78,8 +86,9 @@ def load(path: Path, environment: dict[str, str] | None = None, assignments: Seq
     text = PipelineText(path)
     for assignment in assignments:
         text.set(assignment)
+    document = text.document if asks_relations else _without_urls(text.document)
     try:
-        pipeline = Pipeline.model_validate(_fill_values(text.document, environment, text))
+        pipeline = Pipeline.model_validate(_fill_values(document, environment, text))
         require_bounded(pipeline)
     except ConfigError as error:
         raise ConfigError(f"{path}: {_problem(text, (), str(error), _named(str(error)))}") from error
@@ -96,6 +105,20 @@ def located(path: Path, error: ConfigError) -> ConfigError:
         error: the error, which begins with the name of a field.
     """
     return ConfigError(f"{path}: {_problem(PipelineText(path), (), str(error), _named(str(error)))}")
+
+
+def _without_urls(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a pipeline file's document in which each text `url` of a relation is empty."""
+    relations = document.get("relations")
+    if not isinstance(relations, dict):
+        return document
+    emptied = {
+        name: {**relation, "url": ""}
+        if isinstance(relation, dict) and isinstance(relation.get("url"), str)
+        else relation
+        for name, relation in relations.items()
+    }
+    return {**document, "relations": emptied}
 
 
 def load_kafka(path: Path, environment: dict[str, str] | None = None) -> Kafka:

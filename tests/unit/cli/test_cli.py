@@ -315,6 +315,28 @@ def test_each_command_takes_json() -> None:
     assert lacking == []
 
 
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["validate"], 0),
+        (["explain"], 0),
+        (["knobs", "fields"], 0),
+        (["maintain"], 2),
+        (["dead-letters", "list"], 2),
+        (["plan"], 2),
+    ],
+)
+def test_the_address_of_a_relation_is_for_commands_that_ask_it(
+    tmp_path: Path, command: list[str], code: int
+) -> None:
+    """Upkeep and a check of the file in CI do without the database's password."""
+    where = [f"--warehouse={tmp_path}"] if command[0] in ("maintain", "dead-letters") else []
+    ended = endmark(*command, str(AUCTION), *where)
+
+    assert ended.returncode == code, ended.stderr
+    assert ("ENDMARK_RELATION_URL is not set" in ended.stderr) == (command == ["plan"])
+
+
 def test_a_drawing_as_json() -> None:
     ended = endmark("validate", "--mermaid", "--json", ENDMARK_RELATION_URL="sqlite:///r.db")
     assert json.loads(ended.stdout)["mermaid"].startswith("flowchart LR\n")
