@@ -49,6 +49,7 @@ _ANSWER_SECONDS = 20
 # A file is wrong for good with these errors of SQLite; with others, such as a lock, a later try may succeed.
 _WRONG_FILE = "SQLITE_CANTOPEN", "SQLITE_NOTADB", "SQLITE_READONLY", "SQLITE_PERM"
 KEPT_RUNS = 1_000  # a run a minute made 525,600 rows a year, and each answer of the sidecar took 0.5 s
+KEPT_TURNS = 1_000  # with 100,000, a list of knobs took 3.5 s; Kafka has the older ones
 KEPT_ANSWERS = 1_000  # records of the control topic; whoever asks waits for some seconds
 KEPT_BATCHES = 20_000  # about 5 hours at a batch a second; one of the auction took 12 kB of SQLite
 
@@ -357,6 +358,8 @@ class OpsDatabase:
     ) -> None:
         """Store the turns that a batch has read; they replace those that an earlier attempt stored.
 
+        Turns of long ago are removed, but not the one whose value a knob has.
+
         Args:
             pipeline: the pipeline's name.
             batch_id: the number of the batch.
@@ -379,9 +382,19 @@ class OpsDatabase:
                 before = filed.get(turn["name"]) if found is None else found.value
                 added = {"pipeline": pipeline, "batch_id": batch_id, "before": before}
                 connection.execute(turns.insert().values(**turn, **added))
+            newest = sa.select(turns.c.offset).where(mine).order_by(turns.c.offset.desc())
+            if (
+                rows
+                and (until := connection.execute(newest.offset(KEPT_TURNS).limit(1)).scalar()) is not None
+            ):
+                taken = sa.select(sa.func.max(turns.c.offset)).where(mine, turns.c.refused.is_(None))
+                hold = connection.execute(taken.group_by(turns.c.name)).scalars().all()
+                connection.execute(
+                    turns.delete().where(mine, turns.c.offset <= until, turns.c.offset.not_in(hold))
+                )
 
     def turns(self, pipeline: str) -> Sequence[dict[str, Any]]:
-        """Return all turns, also the refused ones, in the order of their records, as mappings of columns."""
+        """Return the stored turns, also refused ones, in the order of their records, as mappings of columns."""
         query = sa.select(turns).where(turns.c.pipeline == pipeline)
         with self.engine.connect() as connection:
             found = connection.execute(query.order_by(turns.c.partition, turns.c.offset))

@@ -312,6 +312,30 @@ def test_of_jobs_that_start_together_one_gets_the_name(ops: OpsDatabase) -> None
         assert sum(threads.map(started, range(4))) == 1
 
 
+def test_old_turns_are_removed_but_for_values_that_hold(
+    ops: OpsDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A knob that was turned once keeps its value. A program that turned another one 100,000 times made each
+    answer about knobs take 3.5 s."""
+    monkeypatch.setattr(database, "KEPT_TURNS", 3)
+    turned = [("batch.records", 1, None), ("batch.every", 0, None), ("batch.every", 1, "too often")]
+    turned += [("batch.records", value, None) for value in range(2, 6)]
+    for offset, (name, value, refused) in enumerate(turned):
+        turn = {"partition": 0, "offset": 10 * offset, "set_at": 1.0, "by": "ann", "why": None}
+        for pipeline in ("auction", "sales") if offset == 0 else ("auction",):
+            rows = [{**turn, "name": name, "value": value, "refused": refused}]
+            ops.record_turns(pipeline, offset, rows, {})
+
+    kept = [(turn["name"], turn["before"], turn["value"]) for turn in ops.turns("auction")]
+    assert kept == [
+        ("batch.every", None, 0),
+        ("batch.records", 2, 3),
+        ("batch.records", 3, 4),
+        ("batch.records", 4, 5),
+    ]
+    assert len(ops.turns("sales")) == 1
+
+
 def test_batches_of_many_jobs_are_stored_at_once(server_ops: OpsDatabase) -> None:
     """MySQL gave up one of two transactions that waited for each other, and that job stopped."""
     together = Barrier(4)
