@@ -45,7 +45,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Job]:
     """A job that gives signs of life, so that a slow test does not make the sidecar take it for lost."""
-    with job_in(tmp_path) as job, SignsOfLife(job.database, job.run_id):
+    with job_in(tmp_path) as job, SignsOfLife(job.database, job.run_id, print):
         yield job
 
 

@@ -102,7 +102,7 @@ def _patiently(
             if not passes(error):
                 raise
             raise UnreachableError(
-                f"the ops database {place(self.engine.url)} did not answer for {AWAY_SECONDS:.0f} s: "
+                f"the ops database {self.place} did not answer for {AWAY_SECONDS:.0f} s: "
                 f"{in_words(error)}; when it is back, start the job again"
             ) from error
 
@@ -137,6 +137,11 @@ class OpsDatabase:
 
     def close(self) -> None:
         self.engine.dispose()
+
+    @property
+    def place(self) -> str:
+        """The URL for errors and logs, without secrets."""
+        return place(self.engine.url)
 
     def is_replaced(self) -> bool:
         """Return whether the path of a SQLite database names another file by now, or none.
@@ -394,7 +399,7 @@ class OpsDatabase:
                 )
 
     def turns(self, pipeline: str) -> Sequence[dict[str, Any]]:
-        """Return the stored turns, also refused ones, in the order of their records, as mappings of columns."""
+        """Return the stored turns, also refused ones, in the order of their records, as mappings."""
         query = sa.select(turns).where(turns.c.pipeline == pipeline)
         with self.engine.connect() as connection:
             found = connection.execute(query.order_by(turns.c.partition, turns.c.offset))

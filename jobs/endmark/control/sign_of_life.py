@@ -27,11 +27,14 @@ class SignsOfLife:
     Args:
         ops: the ops database. While it does not answer, there are no signs.
         run_id: the run, which the ops database knows already.
+        say: called once with a line if the file of the ops database is no longer the one that we write.
     """
 
-    def __init__(self, ops: OpsDatabase, run_id: str) -> None:
+    def __init__(self, ops: OpsDatabase, run_id: str, say: Callable[[str], None]) -> None:
         self._ops = ops
         self._run_id = run_id
+        self._say = say
+        self._has_warned = False
         self._ask: Callable[[], object] | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._give, name="signs of life", daemon=True)
@@ -59,5 +62,11 @@ class SignsOfLife:
                 if (ask := self._ask) is not None:
                     ask()
                 self._ops.sign_of_life(self._run_id)
+                if self._ops.is_replaced() and not self._has_warned:
+                    self._has_warned = True
+                    self._say(
+                        f"the ops database {self._ops.place} was removed or replaced, and this job goes on "
+                        "with the file of before, which nobody sees; start the job again"
+                    )
             except (SQLAlchemyError, Py4JError, OSError):
                 pass  # readers of the ops database see that the sign is missing

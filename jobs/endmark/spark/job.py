@@ -107,7 +107,7 @@ def run_job(
             run = JobRun(app_id, str(uuid.uuid4()), tables, published, ops, partitions, say)
             _start_run(ops, run, pipeline.name, options, stop)
             try:
-                with SignsOfLife(ops, run.run_id) as signs:
+                with SignsOfLife(ops, run.run_id, say) as signs:
                     ops.describe(pipeline.name, describe(pipeline).model_dump())
                     stop.check()
                     say("starting Spark")

@@ -11,14 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from queue import SimpleQueue
 from threading import Barrier
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from endmark.control import database, forecasts
+from endmark.control import database, forecasts, sign_of_life
 from endmark.control.database import LOST_SECONDS, OpsDatabase, TakenError, offsets_read
+from endmark.control.sign_of_life import SignsOfLife
 from endmark.control.tables import META, runs
 from endmark.embedded.mariadb import MariaDb
 from endmark.errors import ConfigError, MissingPartError, UnreachableError
@@ -423,6 +425,20 @@ def test_a_server_may_be_used_for_the_first_time_by_many_at_once(server_ops: Ops
     for _ in range(5):
         META.drop_all(server_ops.engine)
         _open_by_many(server_ops.engine.url.render_as_string(hide_password=False))
+
+
+def test_a_job_says_that_its_file_was_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite goes on with the removed file, so the sidecar saw nothing of the job, and nobody knew why."""
+    monkeypatch.setattr(sign_of_life, "SIGN_SECONDS", 0.01)
+    said: SimpleQueue[str] = SimpleQueue()
+    with closing(OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")) as ops:
+        ops.start_run("run", "auction", "app", "/checkpoint")
+        with SignsOfLife(ops, "run", said.put):
+            (tmp_path / "ops.db").unlink()
+            line = said.get(timeout=30)
+
+    assert line.startswith(f"the ops database sqlite:///{tmp_path / 'ops.db'} was removed or replaced")
+    assert said.empty()
 
 
 def test_the_file_is_for_its_user_alone(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_signs_are_given_while_what_is_asked_answers(job: Job) -> None:
     def silent() -> None:
         raise ConnectionResetError
 
-    with SignsOfLife(job.database, job.run_id) as signs:
+    with SignsOfLife(job.database, job.run_id, print) as signs:
         let_signs_be_old(job)
         until(lambda: age() < SIGN_SECONDS)
         signs.ask(silent)
