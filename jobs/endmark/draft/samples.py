@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from endmark.errors import ConfigError, MissingPartError
+from endmark.errors import ConfigError, UnreachableError
 from endmark.kafka.cluster import python_client
 from endmark.kafka.refusals import refusals_named
 
@@ -61,7 +61,7 @@ def topics_at(bootstrap: ClusterOrAddress) -> list[str]:
     """Return the names of a broker's topics, less Kafka's own.
 
     Raises:
-        MissingPartError: the broker does not answer.
+        UnreachableError: the broker does not answer.
         ConfigError: the cluster refuses us.
     """
     try:
@@ -76,7 +76,7 @@ def sample_topics(bootstrap: ClusterOrAddress, topics: Sequence[str]) -> list[Sa
 
     Raises:
         ConfigError: there is no such topic, or the cluster refuses us.
-        MissingPartError: the broker does not answer.
+        UnreachableError: the broker does not answer.
     """
     there = topics_at(bootstrap)  # to ask for the partitions of a missing topic could create it
     if missing := [topic for topic in topics if topic not in there]:
@@ -115,8 +115,8 @@ def _consumer(bootstrap: ClusterOrAddress) -> KafkaConsumer:
     )
 
 
-def _silent(bootstrap: ClusterOrAddress) -> MissingPartError:
-    return MissingPartError(
+def _silent(bootstrap: ClusterOrAddress) -> UnreachableError:
+    return UnreachableError(
         f"no Kafka broker answers at {bootstrap}; start one with `endmark broker`, or correct --bootstrap"
     )
 
