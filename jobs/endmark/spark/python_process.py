@@ -33,9 +33,22 @@ def _is_broken_connection(error: BaseException) -> bool:
     return is_unopened or isinstance(error, BrokenPipeError | ConnectionResetError | EOFError)
 
 
+def _serve_workers() -> None:
+    """Run Spark's daemon, whose workers print each error by themselves, with workers that are silent, too."""
+    import pyspark.daemon
+
+    from endmark.spark.daemon import silent_when_left
+
+    pyspark.daemon.worker = silent_when_left(pyspark.daemon.worker)
+    pyspark.daemon.manager()
+
+
 if __name__ == "__main__":
     sys.excepthook = report
     del sys.argv[0]
+    if sys.argv[0] == "pyspark.daemon":
+        _serve_workers()
+        sys.exit()
     sys.modules.pop(sys.argv[0], None)  # a forked process has imported some, and Python would warn of it
     with (
         Path(os.devnull).open("w") as nowhere,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +42,32 @@ def test_a_process_whose_jvm_has_gone_is_silent(tmp_path: Path, error: str) -> N
     process = ended(tmp_path, error)
 
     assert (process.returncode, process.stdout, process.stderr) == (1, "__main__ ['one', 'two']\n", "")
+
+
+def test_a_worker_of_a_planner_is_silent_when_left(tmp_path: Path) -> None:
+    """Spark starts workers that plan by its own daemon. Each printed a traceback at the end of a good job."""
+    (tmp_path / "pyspark_left.py").write_text(
+        "def main(infile, outfile):\n    infile.read()\n    outfile.write(b'answer')\n"
+    )
+    settings = {
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path[1:]]),
+        "PYTHON_UNIX_DOMAIN_ENABLED": "true",
+        "PYTHON_WORKER_FACTORY_SOCK_DIR": str(tmp_path),
+        "PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE": "true",
+    }
+    command = [sys.executable, "-m", "endmark.spark.python_process", "pyspark.daemon", "pyspark_left"]
+    to = subprocess.PIPE
+    with subprocess.Popen(command, env=os.environ | settings, stdin=to, stdout=to, stderr=to) as daemon:
+        assert daemon.stdout is not None
+        length = int.from_bytes(daemon.stdout.read(4))
+        with socket.socket(socket.AF_UNIX) as jvm:
+            jvm.connect(daemon.stdout.read(length).decode())
+            worker = int.from_bytes(jvm.recv(4))
+            watched = os.pidfd_open(worker)
+        assert select.select([watched], [], [], 60)[0]
+        os.close(watched)
+        _, said = daemon.communicate()
+    assert said.decode() == ""
 
 
 @pytest.mark.parametrize("error", ["ValueError('wrong')", "FileNotFoundError('missing')"])
