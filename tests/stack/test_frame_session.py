@@ -46,6 +46,27 @@ def test_a_program_needs_nothing_but_the_page(tmp_path: Path) -> None:
     _check_modes(tmp_path)
 
 
+def test_a_query_that_is_stopped_in_a_batch_says_nothing(tmp_path: Path) -> None:
+    """Spark printed 1,000 lines of a `StackOverflowError`, since it searched the whole error of the sink."""
+    [session, _] = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    program = f"""{session}
+import time
+from endmark.frame import PunctuatedFrame
+slow = "java_method('java.lang.Thread', 'sleep', 60000L) IS NULL AS slept"
+rows = spark.readStream.format("rate").load().selectExpr("value", slow, "CAST(NULL AS string) AS over")
+frame = PunctuatedFrame(rows, punctuations="over")
+query = frame.write_delta({str(tmp_path / "rows")!r}, {str(tmp_path / "checkpoint")!r})
+while not spark.sparkContext.statusTracker().getActiveJobsIds():
+    time.sleep(0.1)
+query.stop()
+spark.stop()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert "StackOverflowError" not in done.stderr
+
+
 def _check_modes(base: Path) -> None:
     """No other user can enter a directory, or read a file that Spark has written."""
     kept = [base / name for name in ("shipped", "over", "wrong", "checkpoint")]

@@ -17,6 +17,7 @@ from endmark.errors import ConfigError
 from endmark.frame.projection import column
 from endmark.frame.texts import rewritten
 from endmark.spark.frame_inputs import require_streaming
+from endmark.spark.interruption import shortly_interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -99,7 +100,7 @@ def start(
     make_private(checkpoint)
     with claimed(checkpoint) as app_id:  # two processes that start the query together get the same id
         follow_move(checkpoint.resolve() / "spark")
-        writer = frame.writeStream.foreachBatch(sink(app_id))
+        writer = frame.writeStream.foreachBatch(shortly_interrupted(sink(app_id)))
         writer = writer.option("checkpointLocation", str(checkpoint.resolve() / "spark"))
         if available_now:
             return writer.trigger(availableNow=True).start()

@@ -16,6 +16,7 @@ from endmark.driver.quarantine import QuarantineError
 from endmark.engine.streams import record_needs
 from endmark.errors import EndmarkError
 from endmark.spark import plan, query_log
+from endmark.spark.interruption import shortly_interrupted
 from endmark.spark.kafka_source import KafkaSource
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class Queries:
             files=self.sink.files,
             fewer=self.fewer,
         )
-        writer = frame.writeStream.queryName(self.pipeline.name).foreachBatch(self.sink)
+        writer = frame.writeStream.queryName(self.pipeline.name).foreachBatch(shortly_interrupted(self.sink))
         at = self._checkpoint
         place = str(at) if isinstance(at, Path) else at.for_hadoop
         try:
