@@ -293,7 +293,7 @@ def test_endmark_accepts_the_files() -> None:
 
 
 def test_files_and_passwords_are_where_the_parts_look() -> None:
-    """Each part has its own login as files. Executors have keys of the store alone."""
+    """Each part has its own login as files. Executors have keys of the store alone. Upkeep asks no relation."""
     objects = rendered(**SECURED)
     job = objects["SparkApplication", "auction"]["spec"]
     ops = objects["Deployment", "auction-ops"]["spec"]["template"]["spec"]
@@ -311,6 +311,8 @@ def test_files_and_passwords_are_where_the_parts_look() -> None:
         assert volumes[places["/run/secrets/kafka"]]["secret"]["secretName"] == secret
         assert volumes[places["/run/secrets/kafka-ca"]]["secret"]["secretName"] == "kafka-ca"
         assert set(places.values()) <= set(volumes)
+    assert "relation-url" in json.dumps(job)
+    assert "relation-url" not in json.dumps(upkeep)
     assert not [each for each in job["executor"]["volumeMounts"] if each["name"].startswith("kafka")]
     credentials = [{"secretRef": {"name": "endmark-s3"}}]
     for container in (job["driver"], job["executor"], upkeep["containers"][0]):
