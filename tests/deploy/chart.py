@@ -293,7 +293,7 @@ def test_endmark_accepts_the_files() -> None:
 
 
 def test_files_and_passwords_are_where_the_parts_look() -> None:
-    """Each part has its own login as files. Executors have keys of the store alone. Upkeep asks no relation."""
+    """Each part has its login as files. Executors have keys of the store alone. Upkeep asks no relation."""
     objects = rendered(**SECURED)
     job = objects["SparkApplication", "auction"]["spec"]
     ops = objects["Deployment", "auction-ops"]["spec"]["template"]["spec"]
