@@ -194,6 +194,13 @@ def renamed(text: str, name_of: Callable[[str], str], field: str) -> str:
     return written.decode().removeprefix(_SELECT).removesuffix("\n")
 
 
+def tree(text: str) -> dict[str, Any]:
+    """Return the parts of an expression that has been checked, as DuckDB's parser sees them."""
+    (statement,) = _serialized(str(duckdb.SQLExpression(text)))["statements"]
+    found: dict[str, Any] = statement["node"]["select_list"][0]
+    return found
+
+
 @lru_cache(maxsize=256)
 def _no_values(text: str, schema: pa.Schema) -> pa.Array:
     """Return the values of an expression for no rows.
@@ -284,8 +291,14 @@ def _parsed(expression: str) -> list[dict[str, Any]]:
     Raises:
         RecursionError: the expression nests more than `_DEEPEST` levels deep.
     """
+    return list(_nodes(_serialized(expression), 0))
+
+
+def _serialized(expression: str) -> dict[str, Any]:
+    """Return the statement that selects an expression, as DuckDB's parser sees it."""
     parsed = _connection().execute("SELECT json_serialize_sql(?)", [f"{_SELECT}{expression}"]).fetchone()
-    return list(_nodes(json.loads(parsed[0] if parsed else "{}"), 0))
+    found: dict[str, Any] = json.loads(parsed[0] if parsed else "{}")
+    return found
 
 
 def _nodes(tree: Any, depth: int) -> Iterator[dict[str, Any]]:

@@ -46,6 +46,13 @@ def test_graphs_with_unions_equal_their_recomputation(data: st.DataObject) -> No
     require_any_same(data, data.draw(graphs(union=True)))
 
 
+@cases(5)
+@given(data=st.data())
+def test_graphs_with_groups_by_time_equal_their_recomputation(data: st.DataObject) -> None:
+    """A group by a derived time is final once progress is beyond it and no older row waits."""
+    require_any_same(data, data.draw(graphs(timed=True)))
+
+
 def require_any_same(data: st.DataObject, pipeline: Pipeline) -> None:
     """Assert that all tables of a pipeline equal their recomputation, on random records."""
     pipeline = data.draw(laid_out(pipeline)) if data.draw(st.integers(0, 3)) == 0 else pipeline

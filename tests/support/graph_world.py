@@ -24,7 +24,7 @@ from support.record_parts import with_parts
 from support.verify_declared import LAST
 from support.verify_histories import AHEAD, FORMATS, PRICES, matched, misses
 from support.verify_others import COLUMNS
-from support.verify_steps import DERIVE, LATER, WHERE, deduplicates
+from support.verify_steps import DERIVE, LATER, TICK, WHERE, deduplicates
 from support.verify_world import instant
 
 Document = dict[str, Any]
@@ -73,15 +73,26 @@ def value_of(column: str, kind: str, key: int, seller: int, seconds: float) -> A
 
 
 @st.composite
-def graphs(draw: st.DrawFn, url: str = "sqlite://", *, parking: bool = True, union: bool = False) -> Pipeline:
+def graphs(
+    draw: st.DrawFn,
+    url: str = "sqlite://",
+    *,
+    parking: bool = True,
+    union: bool = False,
+    timed: bool = False,
+) -> Pipeline:
     """Any pipeline that its file can say; `url` may have a place for one of `MATCHINGS`.
 
-    Parts that do not fit to the others are left out. With `union`, there is one.
+    Parts that do not fit to the others are left out. With `union`, there is one. If it is `timed`, each
+    stream has a derived time, by which results are grouped.
     """
     world = draw(_worlds())
     document: Document = {"streams": draw(_streams(world)), "relations": {}, "steps": {}}
     document |= {"name": "graph", "unbounded_state": "allow"}
     ends = {stream: stream for stream in document["streams"]}
+    if timed:
+        for stream in document["streams"]:
+            _add(document, ends, stream, {"derive": {"tick": TICK.replace("$time", TIME)}})
     draw(_in_front_of_lookups(document, ends, union=union, promising=world.ends))
     draw(_lookups(document, ends, url, parking=parking))
     results = draw(_joins(document, ends, world, url, parking=parking))
@@ -92,8 +103,8 @@ def graphs(draw: st.DrawFn, url: str = "sqlite://", *, parking: bool = True, uni
             joined = document["steps"][str(stage.steps.join)] | {"where": draw(_conditions(stage))}
             document = _if_valid(document, {"steps": {str(stage.steps.join): joined}})
     document, results = draw(behind_joins(document, results))
-    if draw(st.integers(0, 5)) < 5:
-        document = draw(_grouped(document, require(document), results))
+    if timed or draw(st.integers(0, 5)) < 5:
+        document = draw(_grouped(document, require(document), results, timed=timed))
         if "grouped" in document["steps"] and draw(st.booleans()):
             document = draw(_rolled_up(document, require(document)))
     if draw(st.integers(0, 3)) == 0:
@@ -611,7 +622,9 @@ def inserted(document: Document, behind: str, name: str, step: Document) -> Docu
 
 
 @st.composite
-def _grouped(draw: st.DrawFn, document: Document, pipeline: Pipeline, results: str) -> Document:
+def _grouped(
+    draw: st.DrawFn, document: Document, pipeline: Pipeline, results: str, *, timed: bool
+) -> Document:
     """The document with groups, by the key or by other columns, in tables of any mode."""
     shown = _shown(pipeline)
     able = [name for name, kind in shown.items() if kind.domain is not Domain.DOUBLE]
@@ -626,6 +639,9 @@ def _grouped(draw: st.DrawFn, document: Document, pipeline: Pipeline, results: s
     if draw(st.integers(0, 3)) > (1 if len(pipeline.stages) > 1 else 0):
         columns = draw(st.sampled_from([[*able, *pipeline.key], promised or able, promised or able]))
         by = draw(st.lists(st.sampled_from(columns), min_size=1, max_size=2, unique=True))
+    if times := [name for name in able if timed and name.endswith(".tick")]:
+        by = [draw(st.sampled_from(times)), *draw(st.lists(st.sampled_from(able), max_size=1))]
+        by = list(dict.fromkeys(by))
     if draw(st.booleans()):  # where one origin alone has the column
         by = [each.rpartition(".")[2] if _alone(shown, each) else each for each in by]
     measures: Document = {"rows": "count"}

@@ -15,12 +15,14 @@ WHERE = [
     "CASE WHEN seller_id = 3 THEN CAST('x' AS INTEGER) = 1 ELSE seller_id <> 1 END",
     "date_part('second', $time) <> 3",
 ]
+TICK = "time_bucket(INTERVAL '2 seconds', $time)"  # a derived time, of which histories have several
 DERIVE = {
     "twice": "seller_id * 2",
     "bounded": "seller_id + 9223372036854775805",  # which fails on sellers above 2
     "finite": "1e308 * seller_id",  # which is infinite for sellers above 1
     "on_day": "CAST($time AS DATE)",
     "soon": "$time + INTERVAL 1 DAY",
+    "tick": TICK,
     "word": "CASE WHEN seller_id <> 3 THEN upper('seller ' || seller_id) END",
     "cents": "CAST(seller_id AS DECIMAL(9,2)) * 1.19",
     "source": "'a topic'",

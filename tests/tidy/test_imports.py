@@ -28,7 +28,7 @@ FLOORS = (
         "proto_compiler",
     ),
     ("latency", "profile", "store_claim", "punctuation", "row_steps", "kafka"),
-    ("state", "wire"),
+    ("state", "wire", "derived_times"),
     ("relation",),
     ("operators.promise_codec", "operators.stream_batch"),
     ("operators.group_by", "operators.stream_join"),

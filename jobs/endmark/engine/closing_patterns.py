@@ -47,4 +47,5 @@ class ClosingPatterns:
         return {
             "released": {text: by for text, by in report["released"].items() if self.read(text) is not None},
             "waiting": [text for text in report["waiting"] if self.read(text) is not None],
+            "times": {column: each for column, each in report["times"].items() if column in self.equals},
         }

@@ -83,6 +83,7 @@ class DerivedStream:
             offset=None,
             window=microseconds(stage.window_of(name)),
             punctuated_on=(*columns, *beside),
+            times=stage.pipeline.group_times.get(name),
         )
         arriving = dict(stage.arriving(name))
         stream = StreamPlan(name, "", arriving, side.punctuated_on, columns, side)

@@ -215,6 +215,7 @@ def _side(pipeline: Pipeline, name: str, stream: Stream) -> SideSpec:
         forget_after=microseconds(stream.forget_keys_after),
         deduplication=_deduplication(stage, name),
         lost=tuple(stage.lost_before(name)),
+        times=pipeline.group_times.get(name),
     )
 
 

@@ -25,7 +25,7 @@ from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline.duration_words import in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from endmark.pipeline.model import Pipeline
     from endmark.pipeline.rollup import Rollup
@@ -82,6 +82,15 @@ class Forgetting(Bound):
     @property
     def _wait(self) -> str:
         return "forgetting them"
+
+
+class Passing(Bound):
+    """The bound of groups by a derived time: the progress of a stream passes their time."""
+
+    def __str__(self) -> str:
+        return (
+            f"{_listed([_possessive(name) for name in self.progress_of])} progress past {', '.join(self.on)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -431,9 +440,14 @@ def _groups(inputs: list[_Input], preset: Preset) -> State:
     return State("groups", "groups", note=" and ".join(notes), mends=tuple(dict.fromkeys(mends)))
 
 
-def _groups_alone(side: _Input) -> State:
+def _groups_alone(side: _Input, passing: Sequence[Bound]) -> State:
     bounds = (Bound((side.name,), (side.closes,), side.on),) if side.closes else ()
-    return State("groups", "groups", bounds)
+    return State("groups", "groups", (*bounds, *passing))
+
+
+def _passing(times: Mapping[str, tuple[str, ...]]) -> list[Bound]:
+    """Return the bounds by the progress of streams, each of which has derived times in the group key."""
+    return [Passing(on=columns, progress_of=(stream,)) for stream, columns in times.items()]
 
 
 def _all_groups(pipeline: Pipeline, inputs: list[_Input]) -> State:
@@ -441,9 +455,10 @@ def _all_groups(pipeline: Pipeline, inputs: list[_Input]) -> State:
     if pipeline.regroups:
         closers = pipeline.group_closers.items()
         bounds = [Bound((stream,), (_PUNCTUATIONS,), columns) for stream, columns in closers]
+        bounds += _passing(pipeline.times_of(pipeline.group_equals))
         found = State("groups", "groups", tuple(bounds))
     elif pipeline.join is None:
-        found = _groups_alone(inputs[0])
+        found = _groups_alone(inputs[0], _passing(pipeline.times_of(pipeline.group_equals)))
     else:
         found = _groups(inputs, pipeline.join.preset)
     if found.bounded_by or pipeline.needs_final_groups:
@@ -453,9 +468,8 @@ def _all_groups(pipeline: Pipeline, inputs: list[_Input]) -> State:
 
 def _rollup(pipeline: Pipeline, rollup: Rollup) -> State:
     """Return the groups of an aggregate of groups."""
-    closers = rollup.closers.items()
-    if closers:
-        bounds = [Bound((stream,), (_PUNCTUATIONS,), columns) for stream, columns in closers]
+    bounds = [Bound((stream,), (_PUNCTUATIONS,), columns) for stream, columns in rollup.closers.items()]
+    if bounds := [*bounds, *_passing(rollup.times)]:
         return State(rollup.step, "groups", tuple(bounds))
     return _one_for_each(rollup.step, rollup.key, pipeline.directories["running_rollup"])
 

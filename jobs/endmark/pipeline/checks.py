@@ -331,7 +331,7 @@ def _check_regrouping(pipeline: Pipeline, aggregate: Aggregate, field: str) -> N
             f"{_listed(pipeline.key)}, or names the stream of one; name that key alone and without a stream, "
             "or leave a column of it out"
         )
-    if pipeline.group_closers or not pipeline.needs_final_groups:
+    if pipeline.group_closers or pipeline.times_of(pipeline.group_equals) or not pipeline.needs_final_groups:
         return
     able = [(origin, column) for origin, column in pipeline.group_origins() if origin in pipeline.streams]
     mends = [_promised(pipeline, origin, [column]) for origin, column in able[:1]]
@@ -358,7 +358,7 @@ def _promised(pipeline: Pipeline, stream: str, columns: Sequence[str]) -> str:
 
 def _check_closing(pipeline: Pipeline, field: str) -> None:
     """Check that groups by the join key are closed."""
-    if not _closes_keys(pipeline.last_stage):
+    if not _closes_keys(pipeline.last_stage) and not pipeline.times_of(pipeline.group_equals):
         raise ValueError(
             f"{field}.by: no stream is punctuated on {_listed(pipeline.key)}, so no group would ever "
             f"close; {_promised(pipeline, '<name>', pipeline.key)}"

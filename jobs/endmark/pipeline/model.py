@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from datetime import timedelta
 
+    from endmark.derived_times import DerivedTimes
     from endmark.row_steps import RowStep as CheckedRowStep
 
 _RUNNING = {FINAL: ColumnType.BOOLEAN, "batch": ColumnType.LONG}
@@ -452,6 +453,49 @@ class Pipeline(Model):
             equal: name
             for name, (source,) in sources.items()
             for equal in self.last_stage.equal_columns(source)
+        }
+
+    @cached_property
+    def group_times(self) -> dict[str, DerivedTimes]:
+        """The columns of the group key that are derived times of an input of the last stage, by input.
+
+        Its progress makes groups final. A union has none, since its members may derive a column in different
+        ways. Groups by a join key have none either: they are final with the keys.
+        """
+        stage, found = self.last_stage, dict[str, "DerivedTimes"]()
+        if self.aggregate is None or not stage.announces or (self.join is not None and not self.regroups):
+            return found
+        for given in stage.shown_inputs:
+            stream = stage.timed_by(given)
+            names = {
+                column.removeprefix(f"{stream}_"): column
+                for column in self.group_equals
+                if column.startswith(f"{stream}_")
+            }
+            steps = self.row_steps_of(stream) if stream in self.streams else ()
+            if steps and names:
+                # Most pipelines have no row steps, and are checked without Arrow and DuckDB.
+                from endmark.derived_times import DerivedTimes
+
+                times = DerivedTimes.of(self.streams[stream].event_time.column, steps, names)
+                found |= {given: times} if times is not None else {}
+        return found
+
+    def times_of(self, equals: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+        """Return the streams whose progress makes groups final, each with its derived times among columns.
+
+        Args:
+            equals: the columns of results that the derived times may be, as in `group_equals`.
+        """
+        found = {
+            self.last_stage.timed_by(given): tuple(column for column, name in times.names if name in equals)
+            for given, times in self.group_times.items()
+        }
+        columns = self.group_origins()
+        return {
+            stream: names
+            for stream, names in found.items()
+            if names and (stream in self.present or all(origin == stream for origin, _ in columns))
         }
 
     def restricted(self, stream: str, among: Collection[str]) -> tuple[str, ...]:

@@ -70,6 +70,11 @@ class Rollup:
         """The streams whose patterns close groups, each with the columns that its patterns restrict."""
         return self.pipeline.closers_of(self.equals)
 
+    @property
+    def times(self) -> dict[str, tuple[str, ...]]:
+        """The streams whose progress makes groups final, each with its derived times in the group key."""
+        return self.pipeline.times_of(self.equals)
+
     def check(self) -> None:
         """Check the columns that the rollup names, and that its groups can be final or are shown before.
 
@@ -89,7 +94,7 @@ class Rollup:
                 self._check_measure(f"{field}.measures.{name}", measure, measure.column)
         self._check_key(f"{field}.by")
         running = "running_rollup" in self.pipeline.laid_out
-        if not self.closers and not running:
+        if not (self.closers or self.times or running):
             raise ValueError(
                 f"{field}.by: no stream promises anything about {', '.join(self.key)} that holds for all "
                 f"results, so no group would ever close; write the groups so far: tables.{self.step}: "

@@ -10,10 +10,10 @@ from __future__ import annotations
 from endmark.pipeline.stage import Stage
 from endmark.verify.announced_patterns import matched
 from endmark.verify.derived_promises import promise_derived
-from endmark.verify.idle_partitions import is_uncertain
 from endmark.verify.join_sides import key_column, stream_names
-from endmark.verify.output_punctuations import expect_patterns, forgets, live_rows, rows_of_open_keys, spent
-from endmark.verify.session import Session, fill, name, names, text
+from endmark.verify.live_rows import oldest_to_come
+from endmark.verify.output_punctuations import expect_patterns
+from endmark.verify.session import Session, name, names, text
 from endmark.verify.step_tables import expect_join
 
 _ROWS = """
@@ -29,14 +29,6 @@ SELECT $derived, CASE WHEN p.lowest IS NOT NULL THEN least(p.lowest, ($oldest)) 
     CASE WHEN p.highest IS NOT NULL THEN least(p.highest, ($oldest_sure)) END
 FROM progress p WHERE p.stream = $first
 """
-
-_OLDEST = "SELECT min(epoch_us(s.$time)) FROM $side s WHERE s.rowid IN ($kept)"
-_KEPT = 'SELECT "#rowid" FROM ($rows) r WHERE NOT $spent'
-_ALL_ROWS = 'SELECT r.*, r.rowid AS "#rowid" FROM $side r'
-
-# Rows leave state never, with their window, or as soon as they are no longer live. Under each preset, a row
-# leaves once a semi join has put it out.
-_LEAVE = {"shj": "never", "xjoin": "never", "wjoin": "by window"}
 
 _USED_UP = (
     "expected_results",
@@ -80,34 +72,8 @@ def derive(session: Session, stage: Stage, earlier: Stage, given: str) -> None:
 
 def _bound_progress(session: Session, given: str, earlier: Stage) -> None:
     first = earlier.inputs[0]
-    known = stream_names(earlier.pipeline, first)
-    highest = "highest" if is_uncertain(earlier) else "lowest"
-    session.run(
-        _PROGRESS,
-        derived=text(given),
-        first=text(first),
-        oldest=fill(_OLDEST, kept=_kept_rows(earlier, first, "lowest"), **known),
-        oldest_sure=fill(_OLDEST, kept=_kept_rows(earlier, first, highest, sure=True), **known),
-    )
-
-
-def _kept_rows(stage: Stage, first: str, reached: str, *, sure: bool = False) -> str:
-    """The SQL of the `rowid` of all rows of the first input that are in state.
-
-    Args:
-        stage: the stage.
-        first: its first input.
-        reached: the bound of the progress of the other inputs, `lowest` or `highest`.
-        sure: whether only those rows count that stay even if no closed key is forgotten.
-    """
-    leave = _LEAVE.get("auto" if stage.join is None else stage.join.preset, "soon")
-    if leave == "never":
-        rows = fill(_ALL_ROWS, **stream_names(stage.pipeline, first))
-    elif leave == "by window" or (forgets(stage.pipeline) and not sure):
-        rows = rows_of_open_keys(stage, first, reached)
-    else:
-        rows = live_rows(stage, first, reached)
-    return fill(_KEPT, rows=rows, spent=spent(stage, first, reached))
+    oldest, oldest_sure = oldest_to_come(earlier, first)
+    session.run(_PROGRESS, derived=text(given), first=text(first), oldest=oldest, oldest_sure=oldest_sure)
 
 
 def close_derived_keys(session: Session, stage: Stage, earlier: Stage, given: str) -> None:

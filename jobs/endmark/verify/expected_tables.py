@@ -10,6 +10,7 @@ from endmark.verify.broken_promises import name_promises
 from endmark.verify.closed_elsewhere import find_closed_elsewhere
 from endmark.verify.closed_keys import close_keys, wider_columns, within
 from endmark.verify.derived import close_derived_keys, derive
+from endmark.verify.derived_times import close_alone
 from endmark.verify.duplicates import filter_duplicates
 from endmark.verify.final_keys import closed_keys, find_final
 from endmark.verify.idle_partitions import is_uncertain, measure_progress, possibly_idle
@@ -160,6 +161,7 @@ def _expect_stage(session: Session, stage: Stage) -> None:
             (given,) = stage.inputs
             known = stream_names(pipeline, given) | {"closed": closed_keys(stage, given, reached)}
             session.run(_FINAL_ALONE, final=final, **known)
+            close_alone(session, pipeline, final, reached)
 
 
 def _expect_input(session: Session, pipeline: Pipeline, given: str) -> None:

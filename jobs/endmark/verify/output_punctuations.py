@@ -24,36 +24,20 @@ from endmark.pipeline.stage import Stage
 from endmark.types import ColumnType
 from endmark.verify.broken_promises import bound_of
 from endmark.verify.closed_keys import wider_columns, within
-from endmark.verify.final_keys import announces, waiting_rows
+from endmark.verify.derived_times import expect_time_patterns
+from endmark.verify.final_keys import announces
 from endmark.verify.idle_partitions import is_uncertain
 from endmark.verify.join_sides import (
     join_sides,
     key_column,
-    microseconds,
     spelled,
-    stream_names,
     topics_of,
 )
-from endmark.verify.result_steps import joined_results
+from endmark.verify.live_rows import forgets, live_rows, rows_of_open_keys
 from endmark.verify.session import Session, fill, name, names, text
 from endmark.verify.spans import Span, spans_of, written
 
 Promise = dict[str, tuple[Span, ...]]
-
-# A final key has no result to come, so its rows are of no use. A semi join has put out the spent rows.
-_LIVE = """
-SELECT r.* FROM $waiting r
-WHERE NOT EXISTS (FROM $final p WHERE $promised) AND NOT $spent
-"""
-
-_SPENT = 'EXISTS (FROM $results e WHERE e.$row = r."#rowid")'
-
-# These rows live if the other streams have closed no keys.
-_LIVE_OF_OPEN_KEYS = 'SELECT r.*, r.rowid AS "#rowid" FROM $side r WHERE NOT ($passed)'
-
-_PASSED = """
-coalesce(epoch_us(r.$time) + $window < (SELECT $reached FROM progress WHERE stream = $other), false)
-"""
 
 _MATCHED = """
 SELECT DISTINCT q."partition", q."offset" FROM $promises q JOIN $live r ON $within
@@ -139,11 +123,8 @@ def expect_patterns(session: Session, stage: Stage) -> None:
                 _add_derived_patterns(session, stage, given)
             else:
                 _add_patterns(session, stage, given)
-
-
-def forgets(pipeline: Pipeline) -> bool:
-    """Return whether some stream forgets closed keys."""
-    return any(stream.forget_keys_after is not None for stream in pipeline.streams.values())
+        if stage is stage.pipeline.last_stage:
+            expect_time_patterns(session, stage)
 
 
 def find_final_keys(session: Session, stage: Stage) -> None:
@@ -290,41 +271,6 @@ def _matched(
     return _matching(session, stage, stream, kinds, live)
 
 
-def live_rows(stage: Stage, stream: str, reached: str) -> str:
-    """Return the SQL of the live rows of an input, as `waiting_rows` has them.
-
-    Args:
-        stage: the stage.
-        stream: the stream.
-        reached: the bound of the other streams' progress, `lowest` or `highest`, that decides which rows
-            live.
-    """
-    known = stream_names(stage.pipeline, stream)
-    return fill(
-        _LIVE,
-        waiting=waiting_rows(stream, reached),
-        final="final" if reached == "lowest" else "possibly_final",
-        spent=spent(stage, stream, reached),
-        **known,
-    )
-
-
-def spent(stage: Stage, stream: str, reached: str) -> str:
-    """Return the SQL of whether a semi join has put out a row, named `r`, of its left input.
-
-    Args:
-        stage: the stage.
-        stream: the input.
-        reached: if it is `highest`, a row that may have been put out counts, too.
-    """
-    if stage.shown_inputs == stage.inputs or stream not in stage.shown_inputs:
-        return "false"
-    known = stream_names(stage.pipeline, stream)
-    kinds = ["expected"] if reached == "lowest" else ["expected", "uncertain"]
-    found = (fill(_SPENT, results=joined_results(stage, kind), **known) for kind in kinds)
-    return f"({' OR '.join(found)})"
-
-
 def _held_back(
     session: Session, stage: Stage, stream: str, kinds: Mapping[str, ColumnType]
 ) -> list[tuple[int, int]]:
@@ -332,24 +278,6 @@ def _held_back(
     live = name(f"remembered_{stream}")
     session.run("CREATE TABLE $live AS $rows", live=live, rows=rows_of_open_keys(stage, stream, "lowest"))
     return _matching(session, stage, stream, kinds, live)
-
-
-def rows_of_open_keys(stage: Stage, stream: str, reached: str) -> str:
-    """Return the SQL of the rows, and their `#rowid`, that live if all closed keys were forgotten.
-
-    Args:
-        stage: the stage.
-        stream: the stream.
-        reached: the bound of the other streams' progress, `lowest` or `highest`.
-    """
-    known = stream_names(stage.pipeline, stream)
-    (side,) = (each for each in join_sides(stage) if each.stream == stream)
-    window = "NULL" if side.window is None else str(microseconds(side.window))
-    passed = [
-        fill(_PASSED, window=window, other=text(other), reached=reached, time=known["time"])
-        for other in side.others
-    ]
-    return fill(_LIVE_OF_OPEN_KEYS, passed=" AND ".join(passed), **known)
 
 
 def _matching(

@@ -34,7 +34,7 @@ FROM $own o JOIN arriving s USING ("#row") WHERE s."#fate" IS DISTINCT FROM 'fai
 _KEPT_OWN = "(FROM $own o SEMI JOIN $rows r ON o.$partition = r.$partition AND o.$offset = r.$offset)"
 
 # A derived value must be one that a record could bring. The expression fails otherwise.
-_FIT = {
+FIT = {
     Domain.DOUBLE: "isfinite($value)",
     Domain.DATE: "$value BETWEEN DATE '0001-01-01' AND DATE '9999-12-31'",
     Domain.TIMESTAMP: "$value BETWEEN TIMESTAMPTZ '0001-01-01 00:00:00+00' "
@@ -175,8 +175,8 @@ def _step(duck: duckdb.DuckDBPyConnection, step: RowStep, rows: pa.Table) -> tup
     for column, derivation in step.derived.items():
         kind = derivation.kind
         value = f"CAST(({derivation.expression.text}\n) AS {kind.duckdb})"
-        if kind.domain in _FIT:
-            fit = fill(_FIT[kind.domain], value=value)
+        if kind.domain in FIT:
+            fit = fill(FIT[kind.domain], value=value)
             value = f"CASE WHEN coalesce({fit}, true) THEN {value} ELSE error('unfit') END"
         chosen[column], failed = _values(duck, rows, value, kind)
         lost |= _numbered(rows, failed, _FAILED)

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from endmark.engine import channels, frame_rejects
@@ -25,9 +26,10 @@ from endmark.operators.group_by.group_by import ClosingAggregate
 from endmark.operators.group_by.running_groups import RunningGroups
 from endmark.operators.nary_join.join import NaryJoin
 from endmark.operators.stream_batch import RunNews, StreamBatch
-from endmark.operators.stream_join.announce import Report
+from endmark.operators.stream_join.announce import Report, time_bounds
 from endmark.operators.stream_join.join import StreamJoin
 from endmark.pipeline.tables import deleted_role
+from endmark.punctuation.columns import matches
 from endmark.punctuation.json_text import named
 from endmark.state import codec
 from endmark.state.segment import merge_sorted
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
     from endmark.engine.bucket.plan import BucketPlan
     from endmark.engine.streams import StreamPlan
+    from endmark.operators.group_by.group_by import KeyColumn
     from endmark.operators.stream_join.segment_join import SegmentJoin
     from endmark.state.keys import Share
     from endmark.state.store import SegmentStore
@@ -111,6 +114,7 @@ class BucketTask:
         snapshots = restored.lookups if restored is not None else {}
         self._lookups = Lookups(plan.lookups, store, snapshots, plan.looked_up, plan.streams)
         self._behind = ResultSteps(plan.behind)
+        self._times = self._join.times()
         self._latest = {step.role: LatestRows(step) for step in plan.written if step.key}
 
     def keep(self, share: Share) -> None:
@@ -158,6 +162,7 @@ class BucketTask:
         with self._profile.phase("unpack"):
             came = self._came(arrived)
         samples: Counter[str] = Counter()
+        before = self._times
         with self._profile.phase("lookup"):
             looked_up = self._lookups.process(came, pause=pause)
         samples.update(self._lookups.samples())
@@ -179,6 +184,7 @@ class BucketTask:
             samples[sample("running_groups_total")] += running_rows.num_rows
             if running_rows.num_rows:
                 yield channels.RUNNING, codec.encode(running_rows)
+        patterns.times = time_bounds(before, self._join.times())
         yield from self._told(patterns)
         self._join.notes["full_batch"] = self._plan.full_batch
         self._knobs.turn(arrived.get(channels.KNOBS, []))
@@ -247,7 +253,7 @@ class BucketTask:
         if self._groups is not None and self._plan.group is not None:
             with self._profile.phase("aggregate"):
                 self._groups.add(measured)
-                closed = self._closed_groups(self._groups)
+                closed = self._closed_groups(self._groups, self._plan.group.keys)
                 if self._running is not None:
                     self._running.note(measured, closed)
             samples[sample("groups_closed_total")] += closed.num_rows
@@ -347,7 +353,21 @@ class BucketTask:
                 rows = pa.record_batch([texts, reasons], schema=channels.PUNCTUATION_SCHEMA)
                 yield channels.ANNOUNCED, codec.encode(rows)
 
-    def _closed_groups(self, groups: ClosingAggregate) -> pa.RecordBatch:
+    def _closed_groups(self, groups: ClosingAggregate, keys: Sequence[KeyColumn]) -> pa.RecordBatch:
+        """Remove and return the groups that are final; `keys` are the columns of the group key."""
+        closed = self._closed_by_key(groups)
+        if (times := self._join.times()) == self._times:
+            return closed
+        self._times = times
+        past = {key.name: times[source].pattern for key in keys for source in key.sources if source in times}
+        over = groups.close_rows(
+            lambda rows: np.logical_or.reduce(
+                [matches(pattern, rows.column(name)) for name, pattern in past.items()]
+            )
+        )
+        return codec.concat([closed, over])
+
+    def _closed_by_key(self, groups: ClosingAggregate) -> pa.RecordBatch:
         announced = self._join.output.announced
         if self._join.output.widened:
             return groups.close_where(self._join.final)

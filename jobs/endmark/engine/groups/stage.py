@@ -18,6 +18,7 @@ from endmark.engine import channels
 from endmark.engine.closing_patterns import ClosingPatterns
 from endmark.engine.streams import grouped_by, rolled_up
 from endmark.operators.group_by.group_by import KeyColumn, group_inputs, group_key
+from endmark.operators.stream_join.announce import Report
 from endmark.punctuation.columns import domain_of_type
 from endmark.punctuation.punctuation import Punctuation
 from endmark.punctuation.wire_json import pattern_from_json
@@ -139,7 +140,7 @@ class GroupStage:
         """
         takes = channels.GROUPS if self.of_groups else channels.RESULTS
         told_by = channels.REPORT if self.behind_groups else channels.PATTERNS
-        report: dict[str, Any] = {"released": {}, "waiting": []}
+        report: dict[str, Any] = vars(Report())
         for channel, blob in output:
             if channel == takes:
                 rows = blob if isinstance(blob, pa.RecordBatch) else codec.decode(blob)

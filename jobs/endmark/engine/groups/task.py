@@ -14,7 +14,7 @@ from endmark.engine.bucket.state_samples import group_samples
 from endmark.metrics import sample
 from endmark.operators.group_by.group_by import ClosingAggregate
 from endmark.operators.group_by.running_groups import RunningGroups
-from endmark.operators.stream_join.announce import aligned
+from endmark.operators.stream_join.announce import Report, aligned
 from endmark.operators.stream_join.promises import PromiseUnion
 from endmark.state import codec
 
@@ -99,7 +99,7 @@ class GroupTask:
                 yield self._stage.running_channel, codec.encode(changed)
         if self._stage.goes_on:
             # All groups that these patterns match are final, in whichever bucket they were.
-            yield channels.REPORT, json.dumps({"released": together, "waiting": []}).encode()
+            yield channels.REPORT, json.dumps(vars(Report(together))).encode()
         samples.update(group_samples(self._groups, self._stage.state))
         yield channels.METRICS, json.dumps({"samples": samples}).encode()
 

@@ -15,6 +15,11 @@ those columns, too, with two exceptions: rows of the other stream are results by
 stream punctuates its key, so its own promises say it. Closed keys that still wait for a live row are
 announced later, one by one; `final` returns which keys are announced.
 
+**Progress** is announced, too, over columns of the group key that are derived times. A row of a stream in a
+later result is no older than the stream's progress, or it is live. So its derived time is not less than that
+of a row at progress, or of the oldest live row. Each bucket reports this bound before and after a batch, and
+the least one of all buckets counts (`aligned`).
+
 A pattern goes to all buckets, and every batch runs in all of them. A pattern is announced if some bucket
 releases it in a batch and none keeps it waiting (`aligned`). If a bucket holds promises back because rows
 wait for a lookup, it also keeps the patterns waiting that these promises complete (`to_come`).
@@ -25,7 +30,7 @@ from __future__ import annotations
 import json
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -34,12 +39,15 @@ from endmark.operators.stream_join.presets import Propagation
 from endmark.operators.stream_join.promises import match
 from endmark.operators.stream_join.side import FOR_EVER, NEVER
 from endmark.punctuation.columns import matched
+from endmark.state.segment import int64
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from endmark.derived_times import TimeBound
     from endmark.operators.stream_join.side import SideState
     from endmark.punctuation.punctuation import Punctuation
+    from endmark.punctuation.wire_json import PatternJson
     from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools
     from endmark.state.segment import Segment
@@ -175,17 +183,44 @@ class Report:
         released: the patterns that no live row of the bucket matches any more, each with the reason why the
             last such row left: `closed` or `expired`.
         waiting: the patterns that live rows of the bucket still match.
+        times: for each derived time of the group key, the bounds (`TimeBounds`) before and after the batch.
     """
 
     released: dict[str, str] = field(default_factory=dict)
     waiting: list[str] = field(default_factory=list)
+    times: dict[str, TimeBounds] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.released or self.waiting)
+        return bool(self.released or self.waiting or self.times)
 
     def then(self, later: Report) -> Report:
-        """Combine this report with that of a later batch of the join, in the same batch of the job."""
+        """Combine this report with that of a later batch of the join, in the same batch of the job.
+
+        Bounds are reported once, for all of these batches.
+        """
         return Report(self.released | later.released, later.waiting)
+
+
+class TimeBounds(TypedDict):
+    """The bounds of a derived time in one bucket. No later result has a value below `after`.
+
+    Args:
+        before: the cut of the bound before the batch.
+        after: the cut of the bound after the batch.
+        pattern: the values below `after`, as a pattern in JSON.
+    """
+
+    before: int
+    after: int
+    pattern: PatternJson
+
+
+def time_bounds(before: Mapping[str, TimeBound], after: Mapping[str, TimeBound]) -> dict[str, TimeBounds]:
+    """Return what a bucket reports of its bounds before and after a batch, by column."""
+    return {
+        name: TimeBounds(before=before[name].cut, after=bound.cut, pattern=bound.written)
+        for name, bound in after.items()
+    }
 
 
 def aligned(reports: Iterable[Mapping[str, Any]]) -> dict[str, str]:
@@ -196,11 +231,34 @@ def aligned(reports: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """
     released: dict[str, str] = {}
     waiting: set[str] = set()
+    times: dict[str, list[TimeBounds]] = {}
     for report in reports:
         waiting.update(report["waiting"])
         for text, by in report["released"].items():
             released[text] = EXPIRED if EXPIRED in (by, released.get(text)) else CLOSED
+        for column, bounds in report["times"].items():
+            times.setdefault(column, []).append(bounds)
+    for column, reported in times.items():
+        least = min(reported, key=lambda bounds: bounds["after"])
+        if least["after"] > min(bounds["before"] for bounds in reported):
+            released[_text({column: least["pattern"]})] = EXPIRED
     return {text: released[text] for text in sorted(released.keys() - waiting)}
+
+
+def oldest_live(side: SideState, others: Iterable[SideState]) -> int:
+    """Return the least event time (µs) of a side's row in any later result; `NEVER` without a bound.
+
+    Call it between two batches.
+
+    Args:
+        side: the side.
+        others: the other sides. Rows that all of them have closed may still wait to be purged, but do not
+            count.
+    """
+    closing = list(others)
+    if not _keep_rows_to_purge(closing):
+        return side.rows.oldest(side.progress)
+    return min(side.progress, _Live(side, [(other, None) for other in closing]).oldest)
 
 
 class PatternAnnouncer:
@@ -290,7 +348,7 @@ class PatternAnnouncer:
 
 
 class _Live:
-    """The live rows of a side, without those that wait to be purged. They serve several promises.
+    """The live rows of a side, without those that wait to be purged.
 
     Args:
         side: the side of the rows.
@@ -299,13 +357,20 @@ class _Live:
 
     def __init__(self, side: SideState, others: Sequence[tuple[SideState, pa.RecordBatch | None]]) -> None:
         self._rows = [segment.live_batch() for segment in side.rows.segments if segment.live]
-        if any(other.unpurged_keys.rows or other.unpurged_promise_count for other, _ in others):
+        if _keep_rows_to_purge(other for other, _ in others):
             keys = [side.spec.key.keys(rows) for rows in self._rows]
             over = [
                 np.logical_and.reduce([other.has_closed(one, closed_keys) for other, closed_keys in others])
                 for one in keys
             ]
             self._rows = [rows.filter(pa.array(~mask)) for rows, mask in zip(self._rows, over, strict=True)]
+        self._time = side.spec.time
+
+    @property
+    def oldest(self) -> int:
+        """The event time (µs) of the oldest row; `FOR_EVER` without rows."""
+        times = [int64(rows.column(self._time)) for rows in self._rows]
+        return min((int(each.min()) for each in times if len(each)), default=FOR_EVER)
 
     def matched(self, promises: Sequence[Punctuation]) -> Bools:
         """Return a mask of the promises that match one of the rows."""
@@ -327,6 +392,11 @@ class _Live:
             match(promise, rows.select(names)).any() if names else rows.num_rows > 0
             for rows in reversed(self._rows)
         )
+
+
+def _keep_rows_to_purge(sides: Iterable[SideState]) -> bool:
+    """Return whether some of the sides have closed keys whose rows on the other side wait to be purged."""
+    return any(side.unpurged_keys.rows or side.unpurged_promise_count for side in sides)
 
 
 def _text(patterns: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from endmark.operators.stream_join.admit import admit
-from endmark.operators.stream_join.announce import PatternAnnouncer, Report
+from endmark.operators.stream_join.announce import PatternAnnouncer, Report, oldest_live
 from endmark.operators.stream_join.presets import Policy, Propagation
 from endmark.operators.stream_join.spill import OwedResults, Spiller
 from endmark.state import codec, manifest
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from endmark.condition_failures import Failures
+    from endmark.derived_times import TimeBound
     from endmark.operators.stream_batch import StreamBatch
     from endmark.operators.stream_join.admit import Admitted, Violation
     from endmark.operators.stream_join.side import SideState
@@ -165,6 +166,20 @@ class SegmentJoin(ABC):
         """
         first = self.sides[0]
         return first.rows.oldest(first.progress)
+
+    def times(self) -> dict[str, TimeBound]:
+        """Return the bounds below which no later result has a derived time, by its name in results.
+
+        Call it between two batches. A rule by which no pattern is announced has no bounds.
+        """
+        if self._policy.propagate is not Propagation.EARLY:
+            return {}
+        found: dict[str, TimeBound] = {}
+        for side in self.sides:
+            if side.spec.times is not None:
+                others = (other for other in self.sides if other is not side)
+                found |= side.spec.times.bounds(oldest_live(side, others))
+        return found
 
     def expect(self, side: SideState, promises: Sequence[Punctuation]) -> None:
         """Hold back the patterns that later promises will complete. Call it after `process`.

@@ -25,6 +25,7 @@ from endmark.state.segment_list import SegmentList
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from endmark.derived_times import DerivedTimes
     from endmark.operators.stream_batch import StreamBatch
     from endmark.operators.stream_join.first_rows import Deduplication
     from endmark.punctuation.punctuation import Punctuation
@@ -83,6 +84,7 @@ class SideSpec:
         deduplication: which of its rows are duplicates, and so are dropped; `None`: no row is.
         lost: the columns that arriving rows have and results do not. They are dropped behind admission, since
             violations and the tables of earlier steps have them.
+        times: the derived times of its rows that are columns of the group key; `None` without any.
     """
 
     name: str
@@ -106,6 +108,7 @@ class SideSpec:
     deduplication: Deduplication | None = None
     members: tuple[Member, ...] = ()
     lost: tuple[str, ...] = ()
+    times: DerivedTimes | None = None
 
     @property
     def streams(self) -> tuple[Member, ...]:

@@ -1,0 +1,164 @@
+"""Derived times: columns that row steps derive from the event time, and that never fall while it rises.
+
+An example is `date_trunc('minute', paid_at)`. No later row is older than the progress of its stream. So no
+later row has a derived time that is less than the one of a row at progress, and progress promises something
+about such columns, too. Only these expressions count, of the event time or of a derived time:
+
+    date_trunc(unit, time)    time_bucket(width, time)    cast(time AS date)
+    time + interval           time - interval             time
+
+DuckDB itself evaluates the expression at progress, so a bound and the values of rows agree to the digit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+
+from endmark.domain import Domain
+from endmark.expression import tree
+from endmark.punctuation.pattern import Between, Nothing
+from endmark.punctuation.wire_json import pattern_to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from endmark.punctuation.wire_json import PatternJson
+    from endmark.row_steps import Derivation, RowStep
+
+# DuckDB's types that a time may be cast to. All of them keep the order of times.
+_TIMES = {"DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"}
+# Functions of several arguments: the place of the time. All other arguments are constants.
+_PLACES = {"date_trunc": 1, "datetrunc": 1, "time_bucket": 1, "date_add": 0, "-": 0}
+
+
+@dataclass(frozen=True)
+class TimeBound:
+    """The values of a derived time that no later row has: those below a cut.
+
+    Args:
+        cut: the cut. The lowest one of the domain rules out nothing.
+        domain: the domain of the derived time.
+    """
+
+    cut: int
+    domain: Domain
+
+    @property
+    def pattern(self) -> Between | Nothing:
+        """The values that are ruled out, as a pattern."""
+        if self.cut == self.domain.bottom:
+            return Nothing()
+        return Between(high=self.domain.value_at(self.cut), high_open=True)
+
+    @property
+    def written(self) -> PatternJson:
+        """The pattern, ready for JSON."""
+        return pattern_to_json(self.pattern, self.domain)
+
+
+@dataclass(frozen=True)
+class DerivedTimes:
+    """Some derived times of a stream.
+
+    Args:
+        event_time: the column of the stream's event time.
+        chain: the derived times of the stream, by name, in the order in which row steps derive them.
+        names: the wanted ones, each with its name in results.
+    """
+
+    event_time: str
+    chain: tuple[tuple[str, Derivation], ...]
+    names: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, event_time: str, steps: Iterable[RowStep], names: Mapping[str, str]) -> Self | None:
+        """Find the derived times of a stream among the columns that are wanted; `None` without any.
+
+        Args:
+            event_time: the column of the event time.
+            steps: the row steps of the stream, in order.
+            names: the columns that are wanted, each with its name in results.
+        """
+        chain: dict[str, Derivation] = {}
+        for step in steps:
+            for column, derivation in step.derived.items():
+                if _rises(derivation, {event_time, *chain}):
+                    chain[column] = derivation
+            chain = {column: each for column, each in chain.items() if column in step.columns}
+        found = {column: name for column, name in names.items() if column in chain}
+        return cls(event_time, tuple(chain.items()), tuple(found.items())) if found else None
+
+    def bounds(self, time: int) -> dict[str, TimeBound]:
+        """Return the bounds below which no row has its wanted columns, by their names in results.
+
+        Args:
+            time: an event time, in microseconds since 1970, before which there is no row. A time outside of
+                the years 1 to 9999 rules out nothing.
+        """
+        found = dict(self.chain)
+        known = Domain.TIMESTAMP.bottom <= time < Domain.TIMESTAMP.top
+        cuts = _evaluated(self, time) if known else {}
+        return {
+            name: TimeBound(
+                cuts.get(column, int(found[column].kind.domain.bottom)), found[column].kind.domain
+            )
+            for column, name in self.names
+        }
+
+
+@lru_cache(maxsize=256)  # all buckets of a process ask at the same progress
+def _evaluated(times: DerivedTimes, time: int) -> dict[str, int]:
+    """Return the derived times of a row of one event time (µs), without those that no row could have.
+
+    A date is in days since 1970, and another time is in microseconds.
+    """
+    found = {times.event_time: pa.array([time], pa.timestamp("us", "UTC"))}
+    cuts: dict[str, int] = {}
+    for column, derivation in times.chain:
+        row = pa.record_batch({name: found[name] for name in derivation.expression.columns})
+        found[column] = derivation.expression.values(row).values.cast(derivation.kind.arrow)
+        domain = derivation.kind.domain
+        (ordinal,) = found[column].cast(pa.int32() if domain is Domain.DATE else pa.int64()).to_pylist()
+        if ordinal is not None and domain.bottom <= ordinal < domain.top:
+            cuts[column] = ordinal
+    return cuts
+
+
+def _rises(derivation: Derivation, times: set[str]) -> bool:
+    """Return whether a derived column never falls while one of some times rises."""
+    named = derivation.expression.columns
+    return (
+        derivation.kind.domain in (Domain.DATE, Domain.TIMESTAMP)
+        and len(named) == 1
+        and named[0] in times
+        and _rises_with_column(tree(derivation.expression.text))
+    )
+
+
+def _rises_with_column(part: Any) -> bool:
+    """Return whether a part of an expression never falls while its one column, a time, rises."""
+    match part:
+        case {"class": "COLUMN_REF"}:
+            return True
+        case {"class": "CAST", "try_cast": False, "cast_type": {"id": kind}, "child": child}:
+            return kind in _TIMES and _rises_with_column(child)
+        case {"class": "FUNCTION", "function_name": "+", "children": [left, right]}:
+            time, other = (left, right) if _has_column(left) else (right, left)
+            return _rises_with_column(time) and not _has_column(other)
+        case {"class": "FUNCTION", "function_name": str() as name, "children": list() as children}:
+            place = _PLACES.get(name.lower())
+            if place is None or len(children) <= place:
+                return False
+            others = [*children[:place], *children[place + 1 :]]
+            return _rises_with_column(children[place]) and not any(map(_has_column, others))
+    return False
+
+
+def _has_column(part: Any) -> bool:
+    if isinstance(part, dict):
+        return part.get("class") == "COLUMN_REF" or any(map(_has_column, part.values()))
+    return isinstance(part, list) and any(map(_has_column, part))

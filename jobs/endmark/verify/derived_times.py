@@ -1,0 +1,122 @@
+"""Finds the groups by a derived time that are final, and the patterns that tell it.
+
+No later result has a derived time below that of a row at the bound: the progress of its stream, or the event
+time of its oldest row in state. The last pattern must be announced. Which earlier ones are there depends on
+batches, so each may be there once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from endmark.derived_times import DerivedTimes
+from endmark.pipeline import Pipeline
+from endmark.pipeline.stage import Stage
+from endmark.verify.join_sides import key_column, spelled
+from endmark.verify.live_rows import oldest_to_come
+from endmark.verify.row_steps import FIT
+from endmark.verify.session import Session, fill, name, text
+
+_BOUNDS = """
+SELECT CASE WHEN lowest IS NOT NULL THEN least(lowest, ($oldest)) END AS lowest,
+    CASE WHEN highest IS NOT NULL THEN least(highest, ($oldest_sure)) END AS highest
+FROM progress WHERE stream = $stream
+"""
+
+_DERIVED = "(SELECT *, TRY(($expression\n)::$kind) AS $column FROM $before)"
+
+_FINAL = "INSERT INTO $final SELECT DISTINCT $key FROM $side WHERE $past"
+
+_ANNOUNCED = "INSERT INTO $table VALUES (json(?)::VARCHAR)"
+
+
+def close_alone(session: Session, pipeline: Pipeline, final: str, reached: str) -> None:
+    """Add the final keys of a stream without a join to a table, as far as derived times tell it.
+
+    Args:
+        session: the session.
+        pipeline: the pipeline.
+        final: the table of keys.
+        reached: the bound of progress that decides, `lowest` or `highest`.
+    """
+    for given, times in () if pipeline.regroups else pipeline.group_times.items():
+        for column, bound in _cuts(session, pipeline.last_stage, given, times)[reached].items():
+            key = [f"{name(f'{given}_{own}')} AS {name(key_column(own))}" for own in pipeline.key]
+            session.run(
+                _FINAL,
+                final=final,
+                key=", ".join(key),
+                side=name(f"side_{given}"),
+                past=f"{name(column)} < {text(bound)}",
+            )
+
+
+def expect_time_patterns(session: Session, stage: Stage) -> None:
+    """Add the patterns on derived times of the last stage.
+
+    They go to `announced_patterns`, or to `uncertain_punctuations` if they may be there or not.
+    """
+    for given, times in stage.pipeline.group_times.items():
+        cuts = _cuts(session, stage, given, times)
+        for column, highest in cuts["highest"].items():
+            sure = cuts["lowest"].get(column) == highest
+            _announce(session, column, highest, "announced_patterns" if sure else "uncertain_punctuations")
+            for bound in _earlier(session, column, highest):
+                _announce(session, column, bound, "uncertain_punctuations")
+
+
+def _announce(session: Session, column: str, bound: str, table: str) -> None:
+    pattern = json.dumps({column: {"between": {"to": bound, "to_open": True}}})
+    session.run(_ANNOUNCED, [pattern], table=table)
+
+
+def _earlier(session: Session, column: str, highest: str) -> Iterator[str]:
+    """Yield the bounds of a derived time that found punctuations have below the highest one, each once."""
+    found: dict[str, None] = {}
+    for row in session.run("SELECT punctuation FROM actual_punctuations"):
+        match _read(row["punctuation"]):
+            case {**patterns} if patterns.keys() == {column}:
+                match patterns[column]:
+                    case {"between": {"to": str(bound), "to_open": True}} if bound < highest:
+                        found[bound] = None
+    yield from found
+
+
+def _read(punctuation: str) -> Any:
+    try:
+        return json.loads(punctuation)
+    except json.JSONDecodeError:
+        return None
+
+
+def _cuts(session: Session, stage: Stage, given: str, times: DerivedTimes) -> dict[str, dict[str, str]]:
+    """Return the derived times of a row at the lowest and at the highest bound, by their names in results.
+
+    They are spelled as in data records. A bound that is not known, or at which no row can be, has none.
+    """
+    oldest, oldest_sure = oldest_to_come(stage, given) if stage.join is not None else ("NULL", "NULL")
+    (bounds,) = session.run(_BOUNDS, oldest=oldest, oldest_sure=oldest_sure, stream=text(given))
+    return {reached: _derived(session, times, bound) for reached, bound in bounds.items()}
+
+
+def _derived(session: Session, times: DerivedTimes, bound: int | None) -> dict[str, str]:
+    """Return the derived times of a row of one event time (µs), by their names in results."""
+    if bound is None:
+        return {}
+    row = f"(SELECT make_timestamp({bound})::TIMESTAMPTZ AS {name(times.event_time)})"
+    kinds = {}
+    for column, derivation in times.chain:
+        kinds[column] = derivation.kind
+        expression = derivation.expression.text
+        row = fill(
+            _DERIVED, expression=expression, kind=kinds[column].duckdb, column=name(column), before=row
+        )
+    shown = [
+        f"CASE WHEN {fill(FIT[kinds[column].domain], value=name(column))} "
+        f"THEN {spelled(name(column), kinds[column])} END AS {name(shown)}"
+        for column, shown in times.names
+    ]
+    (found,) = session.run("SELECT $shown FROM $row", shown=", ".join(shown), row=row)
+    return {column: bound for column, bound in found.items() if bound is not None}
