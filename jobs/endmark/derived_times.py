@@ -49,10 +49,10 @@ class TimeBound:
 
     @property
     def pattern(self) -> Between | Nothing:
-        """The values that are ruled out, as a pattern."""
+        """The values that are ruled out, as a pattern in normal form."""
         if self.cut == self.domain.bottom:
             return Nothing()
-        return Between(high=self.domain.value_at(self.cut), high_open=True)
+        return Between(high=self.domain.value_at(self.cut - 1))
 
     @property
     def written(self) -> PatternJson:
@@ -66,7 +66,8 @@ class DerivedTimes:
 
     Args:
         event_time: the column of the stream's event time.
-        chain: the derived times of the stream, by name, in the order in which row steps derive them.
+        chain: the derived times of the stream, with names, in the order in which row steps derive them. Some
+            are lost behind, and a later one may have the name of a lost one.
         names: the wanted ones, each with its name in results.
     """
 
@@ -83,14 +84,14 @@ class DerivedTimes:
             steps: the row steps of the stream, in order.
             names: the columns that are wanted, each with its name in results.
         """
-        chain: dict[str, Derivation] = {}
+        chain: list[tuple[str, Derivation]] = []
+        there = {event_time}
         for step in steps:
-            for column, derivation in step.derived.items():
-                if _rises(derivation, {event_time, *chain}):
-                    chain[column] = derivation
-            chain = {column: each for column, each in chain.items() if column in step.columns}
-        found = {column: name for column, name in names.items() if column in chain}
-        return cls(event_time, tuple(chain.items()), tuple(found.items())) if found else None
+            rising = [(column, each) for column, each in step.derived.items() if _rises(each, there)]
+            chain += rising
+            there = {*there, *(column for column, _ in rising)} & step.columns.keys()
+        found = {column: name for column, name in names.items() if column in there - {event_time}}
+        return cls(event_time, tuple(chain), tuple(found.items())) if found else None
 
     def bounds(self, time: int) -> dict[str, TimeBound]:
         """Return the bounds below which no row has its wanted columns, by their names in results.
@@ -123,8 +124,8 @@ def _evaluated(times: DerivedTimes, time: int) -> dict[str, int]:
         found[column] = derivation.expression.values(row).values.cast(derivation.kind.arrow)
         domain = derivation.kind.domain
         (ordinal,) = found[column].cast(pa.int32() if domain is Domain.DATE else pa.int64()).to_pylist()
-        if ordinal is not None and domain.bottom <= ordinal < domain.top:
-            cuts[column] = ordinal
+        fits = ordinal is not None and domain.bottom <= ordinal < domain.top
+        cuts[column] = ordinal if fits else domain.bottom
     return cuts
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
@@ -22,7 +21,6 @@ from support.sizes import BUCKETS, MERGING, PARTITIONS
 from support.verify_histories import histories, pipelines
 from support.verify_keys import LONG
 from support.verify_steps import TICK, with_steps
-from support.verify_world import TWO_EACH, Record, bid, close, heartbeat, item, make_pipeline
 
 EARLY = [Preset.AUTO, Preset.AUTO, Preset.PWJOIN]
 
@@ -46,7 +44,7 @@ def timed(pipeline: Pipeline, by: list[str], **more: Any) -> Pipeline:
     document["steps"]["by_time"] = {"from": results, "aggregate": {"by": by, "measures": {"rows": "count"}}}
     document["steps"] |= more
     document["tables"] = {"groups": {"from": "by_time"}, "running": {"from": "by_time", "mode": "changes"}}
-    document["tables"] |= {"rollup": {"from": name} for name in more}
+    document["tables"] |= {name: {} for name in more}
     return require(document | {"unbounded_state": "allow"})
 
 

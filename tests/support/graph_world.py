@@ -90,9 +90,7 @@ def graphs(
     document: Document = {"streams": draw(_streams(world)), "relations": {}, "steps": {}}
     document |= {"name": "graph", "unbounded_state": "allow"}
     ends = {stream: stream for stream in document["streams"]}
-    if timed:
-        for stream in document["streams"]:
-            _add(document, ends, stream, {"derive": {"tick": TICK.replace("$time", TIME)}})
+    ticks = _ticks(document, ends) if timed else []
     draw(_in_front_of_lookups(document, ends, union=union, promising=world.ends))
     draw(_lookups(document, ends, url, parking=parking))
     results = draw(_joins(document, ends, world, url, parking=parking))
@@ -103,20 +101,26 @@ def graphs(
             joined = document["steps"][str(stage.steps.join)] | {"where": draw(_conditions(stage))}
             document = _if_valid(document, {"steps": {str(stage.steps.join): joined}})
     document, results = draw(behind_joins(document, results))
-    if timed or draw(st.integers(0, 5)) < 5:
-        document = draw(_grouped(document, require(document), results, timed=timed))
+    if ticks or draw(st.integers(0, 5)) < 5:
+        document = draw(_grouped(document, require(document), results, ticks))
         if "grouped" in document["steps"] and draw(st.booleans()):
             document = draw(_rolled_up(document, require(document)))
-    if draw(st.integers(0, 3)) == 0:
-        document |= {"publish": {results: {"topic": "published"}}}
-        if len(document["tables"]) == 1 or draw(st.booleans()):
-            document["tables"].pop("results", None)
+    draw(_published(document, results))
     document = draw(_deduplicated(document, require(document)))
     for name in [*document["streams"], *document["steps"]]:
         if draw(st.integers(0, 3)) == 0:
             document = _if_valid(document, {"tables": {f"of_{name}": {"from": name}}})
     pipeline = require(document)
     return draw(with_parts(pipeline)) if draw(st.booleans()) else pipeline
+
+
+@st.composite
+def _published(draw: st.DrawFn, document: Document, results: str) -> None:
+    """Publish results in some documents, perhaps in place of their table."""
+    if draw(st.integers(0, 3)) == 0:
+        document |= {"publish": {results: {"topic": "published"}}}
+        if len(document["tables"]) == 1 or draw(st.booleans()):
+            document["tables"].pop("results", None)
 
 
 @st.composite
@@ -239,6 +243,13 @@ def _if_valid(document: Document, changes: Mapping[str, Document]) -> Document:
     """The document with other steps or tables, if it is one of a pipeline."""
     changed = document | {part: document[part] | mine for part, mine in changes.items()}
     return document if valid(changed) is None else changed
+
+
+def _ticks(document: Document, ends: dict[str, str]) -> list[str]:
+    """Derive a time in each stream; return the names of these columns."""
+    for stream in document["streams"]:
+        _add(document, ends, stream, {"derive": {"tick": TICK.replace("$time", TIME)}})
+    return [f"{stream}.tick" for stream in document["streams"]]
 
 
 def _add(document: Document, ends: dict[str, str], stream: str, step: Document) -> None:
@@ -623,9 +634,9 @@ def inserted(document: Document, behind: str, name: str, step: Document) -> Docu
 
 @st.composite
 def _grouped(
-    draw: st.DrawFn, document: Document, pipeline: Pipeline, results: str, *, timed: bool
+    draw: st.DrawFn, document: Document, pipeline: Pipeline, results: str, ticks: Sequence[str]
 ) -> Document:
-    """The document with groups, by the key or by other columns, in tables of any mode."""
+    """The document with groups, by one of some derived times if there are any, in tables of any mode."""
     shown = _shown(pipeline)
     able = [name for name, kind in shown.items() if kind.domain is not Domain.DOUBLE]
     by = list(draw(st.permutations(pipeline.key)))
@@ -639,7 +650,7 @@ def _grouped(
     if draw(st.integers(0, 3)) > (1 if len(pipeline.stages) > 1 else 0):
         columns = draw(st.sampled_from([[*able, *pipeline.key], promised or able, promised or able]))
         by = draw(st.lists(st.sampled_from(columns), min_size=1, max_size=2, unique=True))
-    if times := [name for name in able if timed and name.endswith(".tick")]:
+    if times := [name for name in able if name in ticks]:
         by = [draw(st.sampled_from(times)), *draw(st.lists(st.sampled_from(able), max_size=1))]
         by = list(dict.fromkeys(by))
     if draw(st.booleans()):  # where one origin alone has the column

@@ -352,7 +352,11 @@ def _promised(pipeline: Pipeline, stream: str, columns: Sequence[str]) -> str:
     sent = {column for declared in pipeline.streams.values() for column in declared.columns}
     if derived := [column for column in columns if column not in sent]:
         listed = ", ".join(derived)
-        return f"let records have {listed}, since no punctuation restricts a derived column, and {promise}"
+        return (
+            f"let records have {listed}, since no punctuation restricts a derived column, and {promise}, or "
+            "group by a time that date_trunc or time_bucket makes of the event time, in a row step in front "
+            "of lookups, since progress makes such groups final"
+        )
     return promise
 
 

@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from endmark.derived_times import DerivedTimes
+from endmark.domain import Domain
 from endmark.pipeline import Pipeline
 from endmark.pipeline.stage import Stage
+from endmark.types import ColumnType
 from endmark.verify.join_sides import key_column, spelled
 from endmark.verify.live_rows import oldest_to_come
 from endmark.verify.row_steps import FIT
-from endmark.verify.session import Session, fill, name, text
+from endmark.verify.session import Session, fill, name, names, text
 
 _BOUNDS = """
 SELECT CASE WHEN lowest IS NOT NULL THEN least(lowest, ($oldest)) END AS lowest,
@@ -25,9 +27,12 @@ SELECT CASE WHEN lowest IS NOT NULL THEN least(lowest, ($oldest)) END AS lowest,
 FROM progress WHERE stream = $stream
 """
 
-_DERIVED = "(SELECT *, TRY(($expression\n)::$kind) AS $column FROM $before)"
+_DERIVED = "(SELECT $others, TRY(($expression\n)::$kind) AS $column FROM $before)"
 
 _FINAL = "INSERT INTO $final SELECT DISTINCT $key FROM $side WHERE $past"
+
+# The least distance of two values.
+_LEAST = {Domain.DATE: "1", Domain.TIMESTAMP: "INTERVAL 1 MICROSECOND"}
 
 _ANNOUNCED = "INSERT INTO $table VALUES (json(?)::VARCHAR)"
 
@@ -42,14 +47,14 @@ def close_alone(session: Session, pipeline: Pipeline, final: str, reached: str) 
         reached: the bound of progress that decides, `lowest` or `highest`.
     """
     for given, times in () if pipeline.regroups else pipeline.group_times.items():
-        for column, bound in _cuts(session, pipeline.last_stage, given, times)[reached].items():
+        for column, bound in _past(session, pipeline.last_stage, given, times)[reached].items():
             key = [f"{name(f'{given}_{own}')} AS {name(key_column(own))}" for own in pipeline.key]
             session.run(
                 _FINAL,
                 final=final,
                 key=", ".join(key),
                 side=name(f"side_{given}"),
-                past=f"{name(column)} < {text(bound)}",
+                past=f"{name(column)} <= {text(bound)}",
             )
 
 
@@ -59,16 +64,16 @@ def expect_time_patterns(session: Session, stage: Stage) -> None:
     They go to `announced_patterns`, or to `uncertain_punctuations` if they may be there or not.
     """
     for given, times in stage.pipeline.group_times.items():
-        cuts = _cuts(session, stage, given, times)
-        for column, highest in cuts["highest"].items():
-            sure = cuts["lowest"].get(column) == highest
+        past = _past(session, stage, given, times)
+        for column, highest in past["highest"].items():
+            sure = past["lowest"].get(column) == highest
             _announce(session, column, highest, "announced_patterns" if sure else "uncertain_punctuations")
             for bound in _earlier(session, column, highest):
                 _announce(session, column, bound, "uncertain_punctuations")
 
 
 def _announce(session: Session, column: str, bound: str, table: str) -> None:
-    pattern = json.dumps({column: {"between": {"to": bound, "to_open": True}}})
+    pattern = json.dumps({column: {"between": {"to": bound}}})
     session.run(_ANNOUNCED, [pattern], table=table)
 
 
@@ -79,7 +84,7 @@ def _earlier(session: Session, column: str, highest: str) -> Iterator[str]:
         match _read(row["punctuation"]):
             case {**patterns} if patterns.keys() == {column}:
                 match patterns[column]:
-                    case {"between": {"to": str(bound), "to_open": True}} if bound < highest:
+                    case {"between": {"to": str(bound)}} if bound < highest:
                         found[bound] = None
     yield from found
 
@@ -91,10 +96,10 @@ def _read(punctuation: str) -> Any:
         return None
 
 
-def _cuts(session: Session, stage: Stage, given: str, times: DerivedTimes) -> dict[str, dict[str, str]]:
-    """Return the derived times of a row at the lowest and at the highest bound, by their names in results.
+def _past(session: Session, stage: Stage, given: str, times: DerivedTimes) -> dict[str, dict[str, str]]:
+    """Return the last values that no row at the lowest and at the highest bound has, by column of results.
 
-    They are spelled as in data records. A bound that is not known, or at which no row can be, has none.
+    They are spelled as in data records. A bound that is not known rules out none.
     """
     oldest, oldest_sure = oldest_to_come(stage, given) if stage.join is not None else ("NULL", "NULL")
     (bounds,) = session.run(_BOUNDS, oldest=oldest, oldest_sure=oldest_sure, stream=text(given))
@@ -102,21 +107,28 @@ def _cuts(session: Session, stage: Stage, given: str, times: DerivedTimes) -> di
 
 
 def _derived(session: Session, times: DerivedTimes, bound: int | None) -> dict[str, str]:
-    """Return the derived times of a row of one event time (µs), by their names in results."""
+    """Return the last derived times in front of those of a row of one event time (µs)."""
     if bound is None:
         return {}
     row = f"(SELECT make_timestamp({bound})::TIMESTAMPTZ AS {name(times.event_time)})"
-    kinds = {}
+    kinds: dict[str, ColumnType] = {}
     for column, derivation in times.chain:
+        # A column may have the name of one that was lost.
+        others = names([times.event_time, *(each for each in kinds if each != column)])
         kinds[column] = derivation.kind
-        expression = derivation.expression.text
         row = fill(
-            _DERIVED, expression=expression, kind=kinds[column].duckdb, column=name(column), before=row
+            _DERIVED,
+            others=others,
+            expression=derivation.expression.text,
+            kind=derivation.kind.duckdb,
+            column=name(column),
+            before=row,
         )
-    shown = [
-        f"CASE WHEN {fill(FIT[kinds[column].domain], value=name(column))} "
-        f"THEN {spelled(name(column), kinds[column])} END AS {name(shown)}"
-        for column, shown in times.names
-    ]
+    shown = []
+    for column, in_results in times.names:
+        kind = kinds[column]
+        last = f"({name(column)} - {_LEAST[kind.domain]})"
+        fits = fill(FIT[kind.domain], value=last)
+        shown.append(f"CASE WHEN {fits} THEN {spelled(last, kind)} END AS {name(in_results)}")
     (found,) = session.run("SELECT $shown FROM $row", shown=", ".join(shown), row=row)
     return {column: bound for column, bound in found.items() if bound is not None}

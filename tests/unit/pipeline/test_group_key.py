@@ -146,27 +146,54 @@ def test_other_groups_are_refused(columns: tuple[str, ...], mode: str, says: str
     assert "steps.by_other" in str(caught.value)
 
 
-@pytest.mark.parametrize("joined", [False, True])
-def test_nobody_is_told_to_promise_a_derived_column(joined: bool) -> None:
-    """No punctuation restricts one, so a file that followed the usual advice was refused, too."""
+def timed(minute: str, *, joined: bool, **fields: Any) -> Pipeline:
+    """Items, alone or joined with bids, in groups by a column that is derived from their event time."""
     stream = {"topic": "t", "columns": {"id": "long", "due": "timestamp"}, "event_time": {"column": "due"}}
     other = {"bids": stream | {"topic": "u"}} if joined else {}
-    join = {"sold": {"join": ["timed", "bids"], "on": "id", "window": "1h"}} if joined else {}
+    join = {"sold": {"join": ["timed", "bids"], "on": "id", "window": "1h", **fields}} if joined else {}
     by = {"by": "items.minute", "measures": {"rows": "count"}}
     document = {
         "name": "p",
         "streams": {"items": stream, **other},
         "steps": {
-            "timed": {"from": "items", "derive": {"minute": "date_trunc('minute', due)"}},
+            "timed": {"from": "items", "derive": {"minute": minute}},
             **join,
             "by_minute": {"from": "sold" if joined else "timed", "aggregate": by},
         },
         "tables": {"by_minute": {}},
     }
+    return Pipeline.model_validate(document)
 
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_progress_bounds_groups_by_a_derived_time(joined: bool) -> None:
+    pipeline = timed("date_trunc('minute', due)", joined=joined)
+
+    require_bounded(pipeline)
+    assert groups_of(pipeline) == "groups: bounded by items' progress past minute"
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_nobody_is_told_to_promise_a_derived_column(joined: bool) -> None:
+    """No punctuation restricts one, so a file that followed the usual advice was refused, too."""
     with pytest.raises(ValidationError) as caught:
-        Pipeline.model_validate(document)
+        timed("make_timestamptz(id)", joined=joined)
     assert "let records have minute, since no punctuation restricts a derived column" in str(caught.value)
+    assert "or group by a time that date_trunc or time_bucket makes of the event time" in str(caught.value)
+
+
+def test_progress_bounds_no_groups_if_no_pattern_is_announced() -> None:
+    with pytest.raises(ValidationError, match="so no group would ever close"):
+        timed("date_trunc('minute', due)", joined=True, preset="wjoin")
+
+
+def test_progress_bounds_no_groups_if_some_have_no_time() -> None:
+    """Results without an item are in a group of no minute, which no progress ends. Alone, it is one group."""
+    document = timed("date_trunc('minute', due)", joined=True, type="right").model_dump(by_alias=True)
+    document["steps"]["by_minute"]["aggregate"]["by"] = ["items.minute", "bids.due"]
+
+    with pytest.raises(ValidationError, match="so no group would ever close"):
+        Pipeline.model_validate(document)
 
 
 def test_texts_of_the_key_are_no_partitions_of_an_upserted_table() -> None:
