@@ -100,7 +100,8 @@ def _promised(draw: st.DrawFn) -> World:
 
 @st.composite
 def _graphs(draw: st.DrawFn) -> World:
-    pipeline = unpublished(draw(graphs(union=draw(st.integers(0, 4)) == 0)))
+    union, timed = draw(st.integers(0, 4)) == 0, draw(st.integers(0, 4)) == 0
+    pipeline = unpublished(draw(graphs(union=union, timed=timed)))
     pipeline = draw(_waiting(pipeline))
     if draw(st.integers(0, 3)) == 0:
         pipeline = draw(laid_out(pipeline))

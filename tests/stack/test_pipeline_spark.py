@@ -73,7 +73,7 @@ def cases(draw: st.DrawFn, preset: Preset, url: str) -> Case:
 @st.composite
 def graph_cases(draw: st.DrawFn, url: str) -> Case:
     """Cases of pipelines of any shape, whose rows are not parked, as no batch comes for them in the end."""
-    pipeline = draw(graphs(url, parking=False))
+    pipeline = draw(graphs(url, parking=False, timed=draw(st.booleans())))
     partitions = {stream.topic: draw(PARTITIONS) for stream in pipeline.streams.values()}
     records = draw(graph_records(pipeline, partitions))
     full_batch = draw(st.sampled_from([None, 2]))
