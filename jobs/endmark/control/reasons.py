@@ -74,6 +74,12 @@ def _without_rows(answer: Facts) -> Iterator[str]:
     if answer["announces"] == "never":
         yield "the preset announces no key"
         return
+    if answer["times"]:  # of a stream without a join
+        (stream,) = answer["streams"]
+        columns = " or ".join(answer["times"])
+        yield f"{_possessive(stream['stream'])} progress has not passed its {columns} ({_progress(stream)})"
+        if not stream["closes"]:
+            return
     closers = [each for each in answer["streams"] if each["closed"]]
     for each in answer["streams"]:
         if each["closed"]:

@@ -243,6 +243,33 @@ def test_each_stage_answers_for_its_own_key(tmp_path: Path) -> None:
     )
 
 
+def test_a_group_by_time_waits_for_progress(tmp_path: Path) -> None:
+    items = make_pipeline(punctuated=(False, True)).model_dump(by_alias=True)["streams"]["items"]
+    timed = {"from": "items", "derive": {"minute": "date_trunc('minute', listed_at)"}}
+    grouped = {"by": ["minute", "item_id"], "measures": {"n": "count"}}
+    pipeline = Pipeline.model_validate(
+        {
+            "name": "alone",
+            "streams": {"items": items},
+            "steps": {"timed": timed, "by_minute": {"from": "timed", "aggregate": grouped}},
+            "tables": {"by_minute": {}},
+        }
+    )
+    tasks = BucketTasks(pipeline, [], 2, tmp_path, buckets=3)
+    tasks.batch(locate([item(1, 7, partition=0), item(1, 67, partition=0), item(2, 68, partition=1)]))
+    keys = [{"minute": f"2026-01-01T00:0{minute}:00Z", "item_id": 1} for minute in (0, 1)]
+    asked = [{"ask": key, "by": "Ann"} for key in keys]
+    tasks.batch([record("alone-control", 0, at, each) for at, each in enumerate(asked)])
+    final, still = answers_of(tasks)
+
+    assert (final["final"], final["group"]) == (True, False)
+    assert (still["final"], still["group"]) == (False, True)
+    assert sentences(keys[1], still)[0] == (
+        "minute=2026-01-01T00:01:00Z, item_id=1 is open in items because items' progress has not passed its "
+        "minute (now 2026-01-01T00:01:07Z, held back by partition 0, 1 s behind)"
+    )
+
+
 def test_a_stream_alone_answers_for_its_key(tmp_path: Path) -> None:
     grouped = {"by": "item_id", "measures": {"n": "count"}}
     pipeline = Pipeline.model_validate(

@@ -16,6 +16,8 @@ from endmark.state.keys import bucket_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from endmark.derived_times import TimeBound
+    from endmark.domain import Value
     from endmark.engine.bucket.lookups import Lookups
     from endmark.engine.bucket.plan import BucketPlan
     from endmark.operators.group_by.group_by import ClosingAggregate
@@ -51,16 +53,32 @@ def answers(
             for member in each["members"]:
                 member["topic"] = topics[member["stream"]]
             each["held_rows"] = lookups.held_rows(each["stream"])
+        times = {} if groups is None else _derived_times(plan, join, question["key"])
+        past = any(bound.pattern.matches(value) for value, bound in times.values())
         group = None if groups is None else bool(groups.groups.contains(keys)[0])
         yield {
             "partition": question["partition"],
             "offset": question["offset"],
             "step": plan.step.removeprefix("steps.") if len(facts) > 1 else facts[0]["stream"],
-            "final": plan.policy.propagate is not Propagation.NEVER and bool(join.final(keys)[0]),
+            "final": past or (plan.policy.propagate is not Propagation.NEVER and bool(join.final(keys)[0])),
             "announces": plan.policy.propagate.value,
             "group": group,
+            "times": list(times),
             "streams": facts,
         }
+
+
+def _derived_times(
+    plan: BucketPlan, join: SegmentJoin, key: Mapping[str, Any]
+) -> dict[str, tuple[Value, TimeBound]]:
+    """Return the columns of a group key that are derived times, each with its value and the present bound."""
+    (stream, *_), bounds = plan.streams, join.times()
+    columns = dict(zip(plan.key, stream.side.key.columns, strict=True))
+    return {
+        name: (from_scalar(key[name], bounds[column].domain), bounds[column])
+        for name, column in columns.items()
+        if column in bounds
+    }
 
 
 def _keys(plan: BucketPlan, join: SegmentJoin, key: Mapping[str, Any]) -> Keys | None:
