@@ -5,6 +5,7 @@ A group is final once progress is beyond its time and no older row of its stream
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from hypothesis import event, given
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from endmark.operators.stream_join.presets import Preset
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
+from support.bucket_tasks import BucketTasks
 from support.cases import cases
 from support.graph_runs import require_same
 from support.graph_world import require
@@ -20,13 +22,15 @@ from support.random_turns import with_turns
 from support.sizes import BUCKETS, MERGING, PARTITIONS
 from support.verify_histories import histories, pipelines
 from support.verify_keys import LONG
+from support.verify_recompute import sellers_of
 from support.verify_steps import TICK, with_steps
+from support.verify_world import EPOCH, TWO_EACH, bid, close, heartbeat, item, locate, make_pipeline
 
 EARLY = [Preset.AUTO, Preset.AUTO, Preset.PWJOIN]
 
 
-def timed(pipeline: Pipeline, by: list[str], **more: Any) -> Pipeline:
-    """The pipeline with a derived time `tick` on each stream, and groups by some columns.
+def timed(pipeline: Pipeline, by: list[str], **more: Any) -> dict[str, Any]:
+    """The document of a pipeline with a derived time `tick` on each stream, and groups by some columns.
 
     Args:
         pipeline: a pipeline of items and bids, or of one of them.
@@ -45,7 +49,7 @@ def timed(pipeline: Pipeline, by: list[str], **more: Any) -> Pipeline:
     document["steps"] |= more
     document["tables"] = {"groups": {"from": "by_time"}, "running": {"from": "by_time", "mode": "changes"}}
     document["tables"] |= {name: {} for name in more}
-    return require(document | {"unbounded_state": "allow"})
+    return document | {"unbounded_state": "allow"}
 
 
 @st.composite
@@ -61,11 +65,11 @@ def grouped(draw: st.DrawFn, kind: JoinType | None) -> Pipeline:
     by = list(dict.fromkeys(by))
     more: dict[str, Any] = {}
     if len(by) == 2 and draw(st.booleans()):
-        tick = next(iter(timed(pipeline, by).group_key))
+        tick = next(iter(require(timed(pipeline, by)).group_key))
         more = {
             "rolled_up": {"from": "by_time", "aggregate": {"by": [tick], "measures": {"groups": "count"}}}
         }
-    return timed(pipeline, by, **more)
+    return require(timed(pipeline, by, **more))
 
 
 def hold(data: st.DataObject, kind: JoinType | None) -> None:
@@ -95,3 +99,17 @@ def test_groups_of_a_stream_alone(data: st.DataObject) -> None:
 @given(data=st.data(), kind=st.sampled_from(JoinType))
 def test_groups_of_a_join(data: st.DataObject, kind: JoinType) -> None:
     hold(data, kind)
+
+
+def test_rows_that_wait_to_be_purged_hold_back_no_group(tmp_path: Path) -> None:
+    """A batch that is no pause leaves them in state, though their key is closed."""
+    joined = make_pipeline(windows=(None, None), lookup="items", join={"purge_every": 100})
+    pipeline = Pipeline.model_validate(timed(joined, ["items.tick"]))
+    tasks = BucketTasks(pipeline, sellers_of(pipeline), TWO_EACH, tmp_path)
+
+    tasks.batch(locate([item(0, 0), bid(0, 1)]))
+
+    later = [close("bids", 0), *(heartbeat("items", 9, home) for home in range(2)), bid(2, 2)]
+    found = tasks.batch(locate([item(0, 0), bid(0, 1), *later])[2:])
+
+    assert [(row["items_tick"], row["rows"]) for row in found["groups"]] == [(EPOCH, 1)]
