@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from endmark.errors import ConfigError
+from endmark.pipeline.fields import PIPELINE_NAME
 
 _LOG = logging.getLogger(__name__)
 _ADDRESSES = 1_000  # the most addresses whose failures are remembered
@@ -34,7 +35,7 @@ _FORM = (
 )
 _TOKEN = re.compile(
     r"(?P<name>[A-Za-z0-9._-]{1,60}):(?P<role>read|write)"
-    r"(?:@(?P<pipelines>[A-Za-z][A-Za-z0-9_]*(?:\+[A-Za-z][A-Za-z0-9_]*)*))?:"
+    rf"(?:@(?P<pipelines>{PIPELINE_NAME}(?:\+{PIPELINE_NAME})*))?:"
     r"(?:(?P<until>[0-9]{4}-[0-9]{2}-[0-9]{2}):)?(?P<secret>[!-9;-~]{16,200})"
 )
 # These paths need no token, since they show nothing of a pipeline: the views' own files, the OpenAPI document

@@ -26,8 +26,9 @@ from endmark.pipeline.duration_words import in_words
 from endmark.pipeline.record_parts import PATTERN, RecordPart
 from endmark.types import ColumnType, Spelling
 
+PIPELINE_NAME = "[A-Za-z][A-Za-z0-9_-]{0,62}"  # the sidecar's paths and tokens have such names, too
+
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
-_PIPELINE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 # Digits are ASCII: `\d` would match the digits of every script.
 _DURATION = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*(ms|s|m|h|d)")
 _SIZE = re.compile(r"([0-9]{1,18})\s*(kB|MB|GB)")
@@ -58,13 +59,13 @@ def _identifier(value: str) -> str:
         but = "; it is part of names in SQL, so only the pipeline itself may have - in its name"
         raise ValueError(
             f"{_shown(value)} is not a name: letters, digits and _ only, starting with a letter"
-            f"{but if _PIPELINE_NAME.fullmatch(value) else ''}"
+            f"{but if re.fullmatch(PIPELINE_NAME, value) else ''}"
         )
     return value
 
 
 def _pipeline_name(value: str) -> str:
-    if not _PIPELINE_NAME.fullmatch(value):
+    if not re.fullmatch(PIPELINE_NAME, value):
         raise ValueError(
             f"{_shown(value)} is no name of a pipeline: letters, digits, _ and - only, starting with a letter"
         )

@@ -11,6 +11,7 @@ from fastapi import Path as InPath
 
 from endmark.control.description import Description
 from endmark.kafka.cluster import ClusterOrAddress
+from endmark.pipeline.fields import PIPELINE_NAME
 from endmark.storage import Location
 from endmark_ops.access import CALLER, VISIBLE
 from endmark_ops.feed import Feed, Feeds, FullError
@@ -52,7 +53,7 @@ class Who:
 
 
 Pipeline = Annotated[
-    str, InPath(pattern="^[A-Za-z][A-Za-z0-9_]{0,62}$", description="the pipeline's name, such as `orders`")
+    str, InPath(pattern=f"^{PIPELINE_NAME}$", description="the pipeline's name, such as `orders`")
 ]
 
 

@@ -89,6 +89,14 @@ def test_the_list_has_a_line_for_each_pipeline(database: OpsDatabase, client: Op
     assert (auction["state"], [auction[name] for name in nothing]) == ("starting", [None] * 3)
 
 
+def test_a_name_may_have_hyphens(database: OpsDatabase, client: OpsClient) -> None:
+    """A job may have such a name, so the sidecar must show it."""
+    run(database, "my-shop", {"records_total{stream=orders}": 100.0})
+    answer = client.get("/api/pipelines/my-shop/status")
+    assert (answer.status_code, client.get("/readyz/my-shop").status_code) == (200, 200)
+    assert answer.json()["pipeline"] == "my-shop"
+
+
 def test_the_list_says_what_a_person_should_look_at(database: OpsDatabase, client: OpsClient) -> None:
     """Alerts have the thresholds of Prometheus' rules. A job that has ended has no throughput."""
     run(database, "orders", SICK)
