@@ -183,6 +183,7 @@ class OpsDatabase:
         with self.engine.connect() as connection:
             return connection.execute(query).scalars().all()
 
+    @_patiently
     def start_run(
         self, run_id: str, pipeline: str, app_id: str, checkpoint: str, *, locked: bool = True
     ) -> None:
@@ -205,6 +206,8 @@ class OpsDatabase:
         for attempt in _attempts():
             with attempt, self.engine.begin() as connection:
                 _wait_for_others(connection, pipeline)
+                # An earlier try may have stored the run before its answer was lost.
+                connection.execute(runs.delete().where(runs.c.run_id == run_id))
                 exempt = app_id if locked else None
                 if (other := connection.execute(_living(pipeline, exempt)).first()) is not None:
                     raise TakenError(_taken(pipeline, other))

@@ -376,6 +376,18 @@ def test_a_job_waits_while_the_server_restarts(tmp_path: Path, monkeypatch: pyte
         away = r"the ops database mysql\S+ did not answer for 0 s: .*2003"
         with pytest.raises(UnreachableError, match=away):
             record(ops, 1, 10)
+        with pytest.raises(UnreachableError, match=away):
+            ops.start_run("next", "auction", "app", "/checkpoint")
+
+
+@pytest.mark.parametrize("locked", [True, False])
+def test_a_start_may_be_stored_again(ops: OpsDatabase, locked: bool) -> None:
+    """A server that goes away may have stored it, and its answer is lost."""
+    for _ in range(2):
+        ops.start_run("run", "auction", "app", "s3://shop/checkpoint", locked=locked)
+
+    ops.require_last("run")
+    assert _state(ops, "run") == "starting"
 
 
 def test_times_are_by_the_databases_clock(ops: OpsDatabase) -> None:
