@@ -106,9 +106,15 @@ def create_app(
         if ends is not None:
             ends.close()
 
-    # FastAPI's views of the documentation load scripts from another host, which our headers forbid.
+    # FastAPI's views of the documentation load scripts from another host, which our headers forbid. Its
+    # redirects to paths with or without a slash name the sidecar's own address, even behind a proxy.
     app = FastAPI(
-        title="endmark ops", version=version("endmark"), docs_url=None, redoc_url=None, lifespan=lifespan
+        title="endmark ops",
+        version=version("endmark"),
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
     )
     app.state.sources = sources
     app.state.feeds = feeds

@@ -1,9 +1,10 @@
 """The routes of the dashboard: the list of pipelines, and the views of one pipeline."""
 
 from pathlib import Path
+from urllib.parse import quote
 
 from fastapi import APIRouter
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, RedirectResponse
 
 router = APIRouter(include_in_schema=False)
 
@@ -13,6 +14,12 @@ _STATIC = Path(__file__).parent.parent / "static"
 @router.get("/")
 async def pipelines() -> FileResponse:
     return FileResponse(_STATIC / "index.html", media_type="text/html")
+
+
+@router.get("/pipelines/{pipeline}")
+async def without_slash(pipeline: str) -> RedirectResponse:
+    """Redirect to the views by a relative address, since behind a proxy the sidecar does not know its own."""
+    return RedirectResponse(f"./{quote(pipeline, safe='')}/")
 
 
 @router.get("/pipelines/{pipeline}/")

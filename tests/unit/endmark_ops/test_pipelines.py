@@ -97,6 +97,22 @@ def test_a_name_may_have_hyphens(database: OpsDatabase, client: OpsClient) -> No
     assert answer.json()["pipeline"] == "my-shop"
 
 
+@pytest.mark.parametrize(
+    ("name", "leads_to"), [("my-shop", "./my-shop/"), ("https:evil.example", "./https%3Aevil.example/")]
+)
+def test_views_are_found_without_the_slash_behind_a_proxy(
+    client: OpsClient, name: str, leads_to: str
+) -> None:
+    """A proxy may end TLS and add a path, so the sidecar cannot name its own address."""
+    answer = client.get(f"/pipelines/{name}", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (307, leads_to)
+
+
+@pytest.mark.parametrize("path", ["/api/pipelines/", "/metrics/", "/healthz/", "/static"])
+def test_no_other_path_leads_to_another_one(client: OpsClient, path: str) -> None:
+    assert client.get(path, follow_redirects=False).status_code == 404
+
+
 def test_the_list_says_what_a_person_should_look_at(database: OpsDatabase, client: OpsClient) -> None:
     """Alerts have the thresholds of Prometheus' rules. A job that has ended has no throughput."""
     run(database, "orders", SICK)
