@@ -647,6 +647,23 @@ def test_a_knob_is_turned_only_with_a_token_that_may(described_job: Job, page: P
     assert page.evaluate("[localStorage.length, sessionStorage.length, document.cookie]") == [0, 1, ""]
 
 
+@pytest.mark.parametrize("reach", [{"tokens": f"bob:read:{READER}"}])
+def test_who_may_not_read_is_asked_for_a_token_once(running_job: Job, page: Page) -> None:
+    """The page reads every second. Whoever had no token could not keep the dialog closed."""
+    asked = page.get_by_role("dialog", name="Token")
+    expect(asked).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("alert")).to_contain_text("Reload this page to be asked again")
+    for _ in range(2):
+        with page.expect_response(lambda answer: answer.status == 401, timeout=20_000):
+            pass
+    expect(asked).to_be_hidden()
+    page.reload()
+    page.get_by_label("Token of the sidecar").fill(READER)
+    page.keyboard.press("Enter")
+    expect(page.locator("#batch")).to_have_text("#119")
+
+
 def test_the_page_says_what_any_field_takes(described_job: Job, page: Page) -> None:
     """Beside what is turned here, on a click."""
     page.goto(f"{page.url}#knobs")

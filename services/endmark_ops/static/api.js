@@ -42,8 +42,9 @@ async function request(path, { timeout = TIMEOUT_MS, ...options } = {}) {
   const problem = await problemOf(response, options.method && "It was refused");
   // Another token may have the right that this one lacks.
   const asks = response.status === 401 || (response.status === 403 && token());
-  if (asks && (await askForToken(problem.message))) return request(path, { timeout, ...options });
-  throw problem;
+  if (!asks) throw problem;
+  if (await askForToken(problem.message, options.method)) return request(path, { timeout, ...options });
+  throw options.method ? problem : new ApiError(problem.title, `${problem.message}. Reload this page to be asked again.`);
 }
 
 const explained = (detail) => (Array.isArray(detail) ? detail.map(({ msg }) => msg).join("; ") : detail);

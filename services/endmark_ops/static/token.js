@@ -4,15 +4,21 @@ import { byId, setText } from "./dom.js";
 
 const KEY = "endmark-token";
 let asking = null;
+let declined = false;
 
 export const token = () => sessionStorage.getItem(KEY);
 
-/** Ask for a token, unless that is being done; true once there is a new one, false if there will be none. */
-export function askForToken(why) {
+/**
+ * Ask for a token, unless that is being done; true once there is a new one, false if there will be none. The page reads
+ * every second. So whoever has declined is asked again only for what a person does, which `isWanted` says.
+ */
+export async function askForToken(why, isWanted) {
+  if (declined && !isWanted) return false;
   asking ??= ask(why).finally(() => {
     asking = null;
   });
-  return asking;
+  declined = !(await asking);
+  return !declined;
 }
 
 function ask(why) {
