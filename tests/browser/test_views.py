@@ -309,6 +309,21 @@ def test_long_names_of_steps_fit_their_boxes_and_cards(running_job: Job, page: P
     assert 0 < title < box
 
 
+def test_long_names_of_streams_and_columns_fit_a_phone(running_job: Job, page: Page) -> None:
+    told = describe(FULFILMENT).model_dump_json()
+    told = told.replace("shipments", f"shipments_{LONG}").replace("order_id", f"order_id_{LONG}")
+    running_job.database.describe(PIPELINE, json.loads(told))
+    page.set_viewport_size({"width": 390, "height": 900})
+    for view, shown in (
+        ("graph", page.locator("#blocks").get_by_text(f"shipments_{LONG} has sent no record")),
+        ("why", page.get_by_label(f"order_id_{LONG}, long")),
+    ):
+        page.goto(f"{page.url.partition('#')[0]}#{view}")
+        page.reload()
+        expect(shown).to_be_visible()
+        assert page.evaluate(WIDTH_OVER) <= 0, view
+
+
 @pytest.mark.parametrize(
     ("view", "region"), [("lookup", "Measured of sellers"), ("ledger", "Promises of items")]
 )
