@@ -580,6 +580,16 @@ def test_a_stream_is_idle_when_batches_come_without_it(described_job: Job, page:
     ).to_be_visible()
 
 
+def test_a_letter_that_is_closed_gives_focus_back_to_its_row(described_job: Job, page: Page) -> None:
+    """Whoever has a keyboard alone would begin at the top of the page again."""
+    page.goto(f"{page.url}#letters")
+    row = page.get_by_role("button", name="bids/0/17", exact=True)
+    row.press("Enter")
+    expect(page.get_by_role("heading", name="Record bids/0/17")).to_be_focused()
+    page.get_by_role("button", name="Close").press("Enter")
+    expect(row).to_be_focused()
+
+
 def test_letters_are_searched_page_by_page(described_job: Job, page: Page) -> None:
     """A payload is text, whatever it is; search goes by topic, reason and text."""
     page.goto(f"{page.url}#letters")

@@ -80,7 +80,7 @@ class Letters {
             title,
             element("p", { text: `${letter.reason}: ${letter.error}` }),
             field("Value, to be mended", text),
-            element("div", { className: "buttons", children: [send, button("Close", () => this.close())] }),
+            element("div", { className: "buttons", children: [send, button("Close", () => this.close(at))] }),
             said,
           ],
         }),
@@ -89,8 +89,10 @@ class Letters {
     });
   }
 
-  close() {
+  close(at) {
     this.open.replaceChildren();
+    // Without this, the next Tab would begin at the top of the page.
+    [...this.list.querySelectorAll("button")].find(({ textContent }) => textContent === at)?.focus();
   }
 
   async replay(letter, text, said) {
