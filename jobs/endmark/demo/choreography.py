@@ -84,8 +84,7 @@ def run_demo(options: DemoOptions, *, as_json: bool) -> bool:
     Raises:
         MissingPartError: a part cannot start, or ends too early.
     """
-    folder = (options.directory / time.strftime("%Y%m%d-%H%M%S")).absolute()
-    folder.mkdir(parents=True, mode=0o700)
+    folder = new_folder(options.directory)
     with ExitStack() as parts:
         demo = _Demo(options, folder, parts, Console(stderr=as_json))
         report = demo.run()
@@ -98,6 +97,20 @@ def run_demo(options: DemoOptions, *, as_json: bool) -> bool:
         if options.stay:
             demo.stay()
     return report.ok
+
+
+def new_folder(directory: Path) -> Path:
+    """Make the folder of a run, which is named by the time, and numbered if there is one of that name."""
+    first = (directory / time.strftime("%Y%m%d-%H%M%S")).absolute()
+    folder, number = first, 1
+    while True:
+        try:
+            folder.mkdir(parents=True, mode=0o700)
+        except FileExistsError:
+            number += 1
+            folder = first.with_name(f"{first.name}-{number}")
+        else:
+            return folder
 
 
 class _Demo:

@@ -7,10 +7,18 @@ from pathlib import Path
 
 from endmark.control.database import OpsDatabase
 from endmark.control.description import describe
-from endmark.demo.choreography import caught_up
+from endmark.demo.choreography import caught_up, new_folder
 from endmark.demo.view import DemoState, lookup_lines
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
+
+
+def test_demos_that_begin_in_the_same_second_have_folders_of_their_own(tmp_path: Path) -> None:
+    """The second one was refused. A clock that is put back makes equal names, too."""
+    folders = {new_folder(tmp_path / "demo") for _ in range(5)}
+
+    assert len(folders) == 5
+    assert set((tmp_path / "demo").iterdir()) == folders
 
 
 def test_a_batch_that_found_the_topics_empty_has_not_caught_up(tmp_path: Path) -> None:
