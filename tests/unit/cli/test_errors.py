@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 
 import pytest
 import typer
@@ -52,3 +54,25 @@ def test_a_connection_that_breaks_is_no_file(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("sys.argv", ["endmark"])
     with pytest.raises(ConnectionResetError):
         main(failing_with(ConnectionResetError(errno.ECONNRESET, "reset")))
+
+
+# Ctrl-C comes when the command's first package is imported.
+INTERRUPTED = """
+import signal, sys
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            signal.raise_signal(signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Interrupt())
+from endmark.cli.__main__ import main
+main()
+"""
+
+
+def test_ctrl_c_leaves_no_traceback_while_a_command_is_loaded() -> None:
+    """Python takes a second for that, and printed 40 lines."""
+    ended = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, "--version"], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
