@@ -106,6 +106,15 @@ def test_a_file_is_written_with_its_checksum_and_without_a_process(jars: list[Pa
     assert not trace.exists()
 
 
+def test_a_file_has_a_name_in_any_script_in_the_locale_c(jars: list[Path], tmp_path: Path) -> None:
+    """Java took names for ASCII there, so a job failed whose checkpoint is below such a directory."""
+    file = tmp_path / "für 日本"
+    command = [sys.executable, "-c", WRITES, str(file), *map(str, jars)]
+    subprocess.run(command, env=os.environ | {"LC_ALL": "C"}, timeout=300, check=True)
+
+    assert file.read_bytes() == b"\1"
+
+
 @pytest.mark.parametrize("count", [1, 2, 7, 64])
 def test_each_bucket_has_a_partition_of_its_own(spark: SparkSession, count: int) -> None:
     """Spark's shuffle agrees with the choice of labels."""

@@ -168,6 +168,9 @@ def _own(jars: list[Path], store_jars: Sequence[Path], master: str, driver_memor
     every = [*jars, *store_jars]  # in this order, since an archive of classes fits its first jars
     # Workers must run this interpreter, since others lack the packages of its environment.
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    if os.environ.get("LC_ALL") in {"C", "POSIX"}:
+        # Python takes the names of files for UTF-8 then, too, and Java would take them for ASCII.
+        os.environ["LC_ALL"] = "C.UTF-8"
     settings = {"spark.master": master, "spark.driver.memory": driver_memory}
     if not master.startswith("local"):
         return settings | {"spark.jars": ",".join(map(str, every))}
