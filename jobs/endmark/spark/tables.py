@@ -163,8 +163,10 @@ def checked(
         ConfigError: a table belongs to another checkpoint, so its rows would be written twice. Or the
             checkpoint has written to another table, so that table's rows would be missing in this one. Or a
             table was taken out of the pipeline file for a while. Or it has a batch that the checkpoint has
-            not planned. Or it has a constraint, which no job checks.
+            not planned. Or it has a constraint, which no job checks. Or delta-rs cannot find it by its path.
     """
+    for table in tables.values():
+        _require_readable(table.path)
     known = checkpoints.known_tables(checkpoint)
     planned = newest(checkpoint / "spark" / "offsets")
     found = {name: delta_table(table.path) for name, table in tables.items()}
@@ -238,6 +240,15 @@ def _created(table: Table, properties: Mapping[str, str]) -> DeltaTable:
         raise ConfigError(
             f"table {table.path} cannot be made: {cause}; name a warehouse that this user can write"
         ) from error
+
+
+def _require_readable(path: Location) -> None:
+    """Refuse a path that delta-rs reads as another one, since it decodes escapes of URLs in paths, too."""
+    if isinstance(path, Path) and (found := re.search("%[0-9A-Fa-f]{2}", str(path))) is not None:
+        raise ConfigError(
+            f"table {path}: delta-rs takes {found[0]} in a path for another letter, so it would not find "
+            "this table; name a warehouse without it"
+        )
 
 
 def _require_own(

@@ -192,6 +192,15 @@ def test_a_table_that_cannot_be_made_is_refused_in_a_line(tmp_path: Path, checkp
     assert said.isprintable()
 
 
+def test_a_warehouse_whose_path_has_an_escape_is_refused(tmp_path: Path, checkpoint: Path) -> None:
+    """delta-rs made a table there, and looked for it below `a b`: a job ended with a stack trace."""
+    with pytest.raises(ConfigError, match=r"a%20b/t: .*%20.*; name a warehouse without it"):
+        prepare(tables_in(tmp_path / "a%20b", "t"), "one", checkpoint)
+    assert not (tmp_path / "a%20b").exists()
+
+    prepare(tables_in(tmp_path / "100%", "t"), "one", checkpoint)
+
+
 def test_a_table_that_is_partitioned_otherwise_is_refused(tmp_path: Path, checkpoint: Path) -> None:
     """Files of both kinds would be one table in which readers find some rows in no partition."""
 
