@@ -42,7 +42,7 @@ from endmark_ops.routes import (
     pipeline as described,
 )
 from endmark_ops.routes.dependencies import Refusal
-from endmark_ops.security import HEADERS, TRUSTED_HOSTS, SecurityHeaders
+from endmark_ops.security import HEADERS, SecurityHeaders, trusted_hosts
 from endmark_ops.shared_answers import SharedAnswers
 from endmark_ops.source import OpsReader, UnreadableError
 from endmark_ops.sources import Sources
@@ -91,7 +91,8 @@ def create_app(
         stream_seconds: seconds after which a stream of events ends, and its client has to ask again.
 
     Raises:
-        ConfigError: SQLAlchemy does not know `ops_url`, or its driver is not installed.
+        ConfigError: SQLAlchemy does not know `ops_url`, its driver is not installed, or one of `known_as` is
+            no host name.
     """
     ends = None if reach.bootstrap is None else TopicEnds(reach.bootstrap)
     reader = OpsReader(ops_url)
@@ -132,7 +133,7 @@ def create_app(
     app.add_middleware(Limits)
     app.state.failed_logins = FailedLogins()
     app.add_middleware(Guard, tokens=reach.tokens, failed=app.state.failed_logins)
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*TRUSTED_HOSTS, *known_as])
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=trusted_hosts(known_as))
     app.add_middleware(SecurityHeaders)
     for route in _ROUTES:
         app.include_router(route.router)

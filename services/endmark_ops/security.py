@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# Requests must be addressed to one of these host names. Others are refused against DNS rebinding.
-TRUSTED_HOSTS = ["127.0.0.1", "localhost"]
+from endmark.errors import ConfigError
+
+_LOOPBACK = ("127.0.0.1", "localhost")
+_HOST = re.compile(r"\*|(?:\*\.)?[A-Za-z0-9_][A-Za-z0-9._-]*")
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -22,6 +27,23 @@ HEADERS = {
 
 _ADDED = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 _NAMES = frozenset(name for name, _ in _ADDED)
+
+
+def trusted_hosts(known_as: Iterable[str]) -> list[str]:
+    """Return the host names that requests may be addressed to. Others are refused against DNS rebinding.
+
+    Args:
+        known_as: the names besides those of loopback; `*.example` stands for all names below `example`.
+
+    Raises:
+        ConfigError: one of them is no host name.
+    """
+    for name in known_as:
+        if _HOST.fullmatch(name) is None:
+            raise ConfigError(
+                f"--known-as {name!r}: give a host name without a scheme and a port, such as ops.example"
+            )
+    return [*_LOOPBACK, *known_as]
 
 
 class SecurityHeaders:

@@ -53,8 +53,8 @@ def serve(
         on_ready: called with the sidecar's URL on this machine once requests are answered; `None`: nothing.
 
     Raises:
-        ConfigError: SQLAlchemy does not know `ops_url`, its driver is not installed, or the certificate does
-            not serve.
+        ConfigError: SQLAlchemy does not know `ops_url`, its driver is not installed, the certificate does
+            not serve, or one of `known_as` is no host name.
         MissingPartError: the port cannot be opened, or the system allows too few open files.
     """
     log_to_stderr()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from endmark.errors import ConfigError
 from endmark_ops.app import STATIC, create_app
 from endmark_ops.security import HEADERS
 from support.ops_client import OpsClient
@@ -47,12 +48,18 @@ def test_every_answer_has_security_headers(tmp_path: Path, path: str, host: str,
 
 def test_further_host_names_are_answered_to_on_request(tmp_path: Path) -> None:
     """In a container network the sidecar has a name of its own; nobody is trusted with any other."""
-    app = create_app(f"sqlite:///{tmp_path / 'ops.db'}", known_as=["ops"])
+    app = create_app(f"sqlite:///{tmp_path / 'ops.db'}", known_as=["ops", "*.example"])
+    hosts = ("ops:8080", "a.example", "localhost", "evil")
     with OpsClient(app) as client:
-        answers = [
-            client.get("/healthz", headers={"Host": host}) for host in ("ops:8080", "localhost", "evil")
-        ]
-    assert [answer.status_code for answer in answers] == [200, 200, 400]
+        answers = [client.get("/healthz", headers={"Host": host}) for host in hosts]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 400]
+
+
+@pytest.mark.parametrize("name", ["ops.example:8443", "https://ops.example", "ops*.example", "", "[::1]"])
+def test_what_is_no_host_name_is_refused(tmp_path: Path, name: str) -> None:
+    """With it, each request was refused, or answered with status 500."""
+    with pytest.raises(ConfigError, match=r"--known-as .* without a scheme and a port"):
+        create_app(f"sqlite:///{tmp_path / 'ops.db'}", known_as=["ops", name])
 
 
 def test_view_has_nothing_inline_and_nothing_from_elsewhere() -> None:
