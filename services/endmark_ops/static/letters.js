@@ -47,6 +47,7 @@ class Letters {
     await this.trying(this.said, async () => {
       const { letters, after } = await fetchLetters(search);
       this.next = after;
+      const isLeft = after === null && document.activeElement === this.older;
       this.older.hidden = after === null;
       const rows = letters.map((letter) => [
         button(letter.at, () => this.show(letter.at)),
@@ -57,6 +58,7 @@ class Letters {
       ]);
       const headings = ["Record", "Reason", "Error", "Value", "Replayed"];
       this.list.replaceChildren(table("Dead letters found", headings, rows));
+      if (isLeft) this.list.firstChild.focus(); // the button is hidden, so the next Tab would begin at the top
       setText(this.said, letters.length ? `${letters.length} shown` : "None found");
     });
   }
