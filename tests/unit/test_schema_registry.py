@@ -140,7 +140,12 @@ def test_a_refusal_is_named(answer: Answer, words: str) -> None:
             {"schema": "{", "references": [{"name": "a", "subject": "b", "version": 1}]},
             "refers to other schemas, which are not valid",
         ),
+        (
+            {"schema": "x" * 9_000_000},
+            r"the answer of the registry at \S+ for schema 7 has more than 8,388,608 bytes",
+        ),
     ],
+    ids=["protobuf", "reference", "invalid", "long"],
 )
 def test_schemas_that_are_not_read_are_as_unknown(schema: Any, words: str) -> None:
     with server(lambda _: (200, schema)) as (url, _), pytest.raises(UnknownSchemaError, match=words):
@@ -225,8 +230,7 @@ def test_an_error_of_the_server_passes(status: int, capfd: pytest.CaptureFixture
     ("answer", "cause"),
     [
         ((500, b""), "it answered 500"),
-        ((200, b" " * 9_000_000), "its answer took more"),
-        ((0, b""), "its answer took more"),
+        ((0, b""), "its answer took more than 1 s"),
     ],
 )
 def test_the_wait_ends(answer: Answer, cause: str) -> None:
