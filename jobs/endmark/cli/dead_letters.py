@@ -26,6 +26,7 @@ from endmark.cli.options import (
 from endmark.control.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
 from endmark.errors import ConfigError
 from endmark.pipeline.file import load
+from endmark.pipeline.formats import FORMATS
 from endmark.storage import Location, delta_table, location
 
 if TYPE_CHECKING:
@@ -103,6 +104,9 @@ def replay(
         int, typer.Option(min=1, max=1_000_000, help="Most dead letters of --where to send.")
     ] = 1_000,
     value: Annotated[str | None, typer.Option(help="Text to send in place of the letter's value.")] = None,
+    value_file: Annotated[
+        Path | None, typer.Option(help="File whose bytes to send in its place, such as a record of Avro.")
+    ] = None,
     by: Annotated[str, typer.Option(help="Who replays it.", show_default="you")] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -114,8 +118,11 @@ def replay(
     from endmark.control.database import OpsDatabase
     from endmark.control.replayed_letters import choose, replay_all
 
-    if (at is None) == (where is None) or (where is not None and value is not None):
-        raise ConfigError("name the place of one dead letter (with or without --value), or give --where")
+    mended = (value is not None) + (value_file is not None)
+    if (at is None) == (where is None) or mended > (where is None):
+        raise ConfigError(
+            "name the place of one dead letter (as it is, or with --value or --value-file), or give --where"
+        )
     spec, table, who = (
         load(pipeline, asks_relations=False),
         _table(pipeline, warehouse),
@@ -124,25 +131,40 @@ def replay(
     kafka = kafka_of(spec.kafka, bootstrap)
     with closing(OpsDatabase(ops_url)) as ops:
         if where is None:
-            told, text = _replay_one(
-                ops, kafka, spec, dead_letter(table, Coordinates.parse(str(at))), value, who
-            )
+            letter = dead_letter(table, Coordinates.parse(str(at)))
+            sent = _mended(spec, letter, value, value_file) if mended else letter.value
+            told, text = _replay_one(ops, kafka, spec, letter, sent, who)
         else:
             found = choose(ops, spec.name, table, where, spec.control_topic, limit)
-            sent = replay_all(ops, kafka, spec.name, found.letters, who, spec.whole_topics) if yes else None
-            told, text = _counts(found, sent)
+            count = replay_all(ops, kafka, spec.name, found.letters, who, spec.whole_topics) if yes else None
+            told, text = _counts(found, count)
     typer.echo(json.dumps(told) if as_json else text)
 
 
+def _mended(spec: Pipeline, letter: DeadLetter, text: str | None, file: Path | None) -> bytes:
+    """Return the value to send in place of a dead letter's, given as a text or as a file."""
+    if file is not None:
+        try:
+            return file.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"--value-file {file} cannot be read: {error}; name another") from None
+    for name, stream in spec.streams.items():
+        # Such a text became a dead letter, and the first one could not be replayed any more.
+        if stream.topic == letter.at.topic and FORMATS[stream.format].schemas is not None:
+            raise ConfigError(
+                f"stream {name} is {stream.format}, whose records are no text; give a --value-file"
+            )
+    return str(text).encode()
+
+
 def _replay_one(
-    ops: OpsDatabase, kafka: ClusterOrAddress, spec: Pipeline, letter: DeadLetter, value: str | None, by: str
+    ops: OpsDatabase, kafka: ClusterOrAddress, spec: Pipeline, letter: DeadLetter, sent: bytes | None, by: str
 ) -> tuple[dict[str, Any], str]:
     """Replay one dead letter; say so for programs and for people."""
     from endmark.control.replays import replay as send_again
 
     if letter.at.topic == spec.control_topic:
         raise ConfigError(f"{letter.at} is a control record; turn the knob: endmark knobs set")
-    sent = letter.value if value is None else value.encode()
     done = send_again(ops, kafka, spec.name, letter, sent, by, spec.whole_topics)
     to = _sent_to(letter, done.to_offset or 0)
     return {"replayed": str(letter.at), "to": str(to), "by": done.by}, f"{letter.at} is {to} now"

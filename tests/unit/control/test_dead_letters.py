@@ -293,6 +293,45 @@ def test_letters_from_the_command_line(ops: OpsDatabase, broker: Broker, tmp_pat
     assert both.returncode == 2
 
 
+def test_a_mended_value_of_bytes_is_in_a_file(ops: OpsDatabase, broker: Broker, tmp_path: Path) -> None:
+    """No text spells a record of Avro or Protobuf. A command that cannot send one uses up no letter."""
+    create_topics(broker.bootstrap, {"mended": 1})
+    letter: Letter = ("mended", 0, 9, "malformed", "it is no value", b"\0\0\0\0\7\xff")
+    write_letters(tmp_path / "dead_letters", [letter])
+    mended = tmp_path / "mended"
+    mended.write_bytes(b"\0\0\0\0\7\xff\n")
+    to = [f"--warehouse={tmp_path}", f"--bootstrap={broker.bootstrap}", f"--ops-url={ops.engine.url}"]
+
+    def run(*arguments: str) -> Any:
+        return endmark("dead-letters", "replay", str(AUCTION), *to, *arguments)
+
+    both = run("mended/0/9", f"--value-file={mended}", "--value=text")
+    many = run("--where=true", f"--value-file={mended}", "--yes")
+    gone = run("mended/0/9", f"--value-file={tmp_path / 'gone'}")
+    done = run("mended/0/9", f"--value-file={mended}")
+
+    for refused in (both, many):
+        assert (refused.returncode, "name the place of one dead letter" in refused.stderr) == (2, True)
+    assert (gone.returncode, f"--value-file {tmp_path / 'gone'} cannot be read" in gone.stderr) == (2, True)
+    assert done.returncode == 0, done.stderr
+    assert [value for value, _ in records(broker, "mended", 0)] == [mended.read_bytes()]
+
+
+def test_a_text_is_not_sent_in_place_of_bytes(tmp_path: Path) -> None:
+    """It would be a dead letter, and the one that it replaces could not be replayed any more."""
+    write_letters(tmp_path / "dead_letters", LETTERS)
+    stream = {"topic": "bids", "format": "avro", "schema_file": "bids.avsc", "columns": {"at": "timestamp"}}
+    declared = {"bids": stream | {"event_time": {"column": "at"}}}
+    file = tmp_path / "shop.yaml"
+    file.write_text(json.dumps({"name": "shop", "streams": declared, "tables": {"bids": {}}}))
+
+    to = [f"--warehouse={tmp_path}", f"--bootstrap={NOBODY}", f"--ops-url=sqlite:///{tmp_path / 'ops.db'}"]
+    refused = endmark("dead-letters", "replay", str(file), "bids/1/9", *to, "--value={}")
+
+    assert refused.returncode == 2, refused.stderr
+    assert "stream bids is avro, whose records are no text; give a --value-file" in refused.stderr
+
+
 def test_all_letters_of_a_condition_are_replayed_once(
     ops: OpsDatabase, broker: Broker, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
