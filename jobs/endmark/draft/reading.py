@@ -97,6 +97,13 @@ def read(sample: Sample) -> Reading:
     valued = [record for record in sample.records if record.value is not None]
     kinds = Counter(_format(record.value or b"") for record in valued)
     kinds.pop("", None)
+    framed = sum(map(_is_framed, valued))
+    if framed > kinds.total():
+        raise ConfigError(
+            f"topic {sample.topic}: {framed} of {len(valued)} records are framed as Avro and Protobuf with a "
+            "registry of schemas, of which nothing is drafted; write the stream as docs/avro.md or "
+            "docs/protobuf.md has it"
+        )
     if not kinds:
         raise ConfigError(
             f"topic {sample.topic}: none of {len(valued)} records is a JSON object or a flat XML document; "
@@ -128,6 +135,12 @@ def _named_values(
     found = {names[path]: value for path, value in values.items() if path in names}
     odd = (outer for path in values for outer in outers(path) if outer in names)
     return found | {names[path]: _OBJECT for path in odd}
+
+
+def _is_framed(record: Record) -> bool:
+    """Return whether a value begins with a zero byte and the id of a schema, as no text does."""
+    value = record.value or b""
+    return len(value) > 4 and value.startswith(b"\0")
 
 
 def _format(value: bytes) -> str:

@@ -419,6 +419,18 @@ def test_a_topic_without_rows_is_refused(records: list[Record]) -> None:
         draft("p", [Sample("orders", records)])
 
 
+def test_a_topic_of_schemas_is_refused_by_its_framing() -> None:
+    """One odd record in JSON does not hide what the others are, and neither do tombstones."""
+    framed = [Record(b"\0\0\0\0\7\2"), Record(b"\0\0\0\0\1\0\x08\1"), Record(None)]
+    odd = Record(b'{"order_id": 1}')
+    for records in (framed, [*framed, odd]):
+        with pytest.raises(ConfigError, match=r"orders: 2 of [23] records are framed as Avro and Protobuf"):
+            draft("p", [Sample("orders", records)])
+
+    drafted = draft("p", [Sample("orders", [*of({"id": 1}, {"id": 2}).records, *framed[:2]])])
+    assert drafted.streams[0].format == "json"
+
+
 def test_keys_in_several_partitions_are_closed_by_all_of_them() -> None:
     closed = Record(b'{"$punctuation": {"id": {"equals": 1}}}')
     rows = [
