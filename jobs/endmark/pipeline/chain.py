@@ -77,6 +77,7 @@ class ChainedStream:
     def lines(self) -> Iterator[str]:
         """Yield the entry as YAML, with remarks."""
         entry = self.entry[self.name]
+        yield "# After a crash, a batch may come twice; docs/semantics.md has the step that drops repeats."
         yield "streams:"
         yield f"  {self.name}:"
         yield f"    topic: {self.topic}"
@@ -93,7 +94,7 @@ class ChainedStream:
         if self.skipped_on:
             nulls = ", ".join(self.skipped_on)
             yield f"    # Punctuations on {nulls} are dead letters, since these columns may be null."
-            yield "    quarantine: off"
+            yield '    quarantine: "off"'  # a parser of YAML 1.1 takes `off` for false
 
 
 def chained(pipeline: Pipeline, step: str | None, spread: timedelta) -> ChainedStream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from datetime import timedelta
 from pathlib import Path
@@ -23,6 +24,7 @@ from support.cases import cases
 from support.fulfilment import FULFILMENT
 from support.verify_world import STAMPED, instant
 
+PAGE = Path(__file__).parents[3] / "docs/semantics.md"
 HOUR = timedelta(hours=1)
 LEFT, RIGHT = "orders", "payments"
 
@@ -93,6 +95,7 @@ def test_punctuations_on_columns_with_nulls_are_not_declared() -> None:
     assert (found.punctuated_on, found.skipped_on) == (("orders_order_id",), ("payments_order_id",))
     assert found.entry["matched"]["quarantine"] == "off"
     assert reader(found)
+    assert yaml.safe_load("\n".join(found.lines())) == {"streams": found.entry}
 
 
 @pytest.mark.parametrize(
@@ -131,6 +134,39 @@ def test_a_step_in_front_of_the_join_has_no_punctuations() -> None:
 def test_what_has_no_event_time_is_refused() -> None:
     with pytest.raises(ConfigError, match="a full join has results without an event time of either side"):
         chained(shop(type="full"), None, HOUR)
+
+
+def test_the_step_of_the_page_drops_repeats() -> None:
+    """A batch that was broken off is published again, before and behind the punctuation of a key."""
+    section = PAGE.read_text().partition("### Reading a published topic\n")[2].partition("\n## ")[0]
+    [text] = re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)
+    found = chained(shop(type="left"), None, HOUR)
+    steps = yaml.safe_load(text.replace("from: paid", f"from: {found.name}"))["steps"]
+    declared = {"name": "reader", "streams": found.entry, "steps": steps, "tables": {"once": {}}}
+    spelled = {
+        "orders_at": instant(5),
+        "orders_kafka_partition": 0,
+        "orders_order_id": 1,
+        "payments_kafka_partition": 0,
+    }
+    rows = [
+        spelled | {"orders_kafka_offset": order, "payments_kafka_offset": payment}
+        for order, payment in ((0, 0), (0, 1), (1, None))
+    ]
+    closed = {"$punctuation": {"orders_order_id": {"equals": 1}}}
+    sent = [*rows, rows[0], closed, *rows, closed]
+    with tempfile.TemporaryDirectory() as directory:
+        tasks = BucketTasks(Pipeline.model_validate(declared), [], 1, Path(directory))
+        records: list[Located] = [
+            (found.topic, 0, at, json.dumps(value).encode(), STAMPED) for at, value in enumerate(sent)
+        ]
+        batches = [tasks.batch(records[:4]), tasks.batch(records[4:])]
+
+    coordinates = [f"{found.name}_{side}_kafka_offset" for side in (LEFT, RIGHT)]
+    results = [tuple(row[name] for name in coordinates) for batch in batches for row in batch["results"]]
+    assert results == [(0, 0), (0, 1), (1, None)]
+    assert [letter for batch in batches for letter in batch["dead_letters"]] == []
+    assert {row["reason"] for batch in batches for row in batch["violations"]} == {"closed"}
 
 
 @cases(18)
