@@ -96,7 +96,8 @@ class AvroType:
     def __str__(self) -> str:
         if self.kind == "union":
             return " or ".join(map(str, self.inner))
-        return f"{self.kind} ({self.logical})" if self.logical else self.kind
+        scale = f", scale {self.scale}" if self.logical == "decimal" else ""
+        return f"{self.kind} ({self.logical}{scale})" if self.logical else self.kind
 
 
 def parse(text: str) -> AvroType:

@@ -82,7 +82,7 @@ def _defects(
         (
             each.bad,
             "bad_value",
-            f"the value of field {named[name]!r} is out of the range of {kinds[name]}",
+            f"field {named[name]!r} has a value that {kinds[name].required} cannot hold",
         )
         for name, each in found.items()
     ]
