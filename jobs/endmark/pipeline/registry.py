@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self
 
-from pydantic import Field, SecretStr, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, SecretStr, WithJsonSchema, model_validator
 
 from endmark.errors import ConfigError
 from endmark.pipeline.change_rules import AtRestart
@@ -20,7 +21,19 @@ if TYPE_CHECKING:
 
 _HOST = r"(\[[0-9A-Fa-f:.]+\]|[^\s@/?#:\[\]]+)"
 # A password in the address would be in each error that names the registry.
-Address = Annotated[str, StringConstraints(pattern=rf"^https?://{_HOST}(:[0-9]{{1,5}})?(/[^\s@?#]*)?$")]
+_ADDRESS = rf"^https?://{_HOST}(:[0-9]{{1,5}})?(/[^\s@?#]*)?$"
+
+
+def _address(text: str) -> str:
+    if not re.fullmatch(_ADDRESS, text):
+        raise ValueError(
+            "this is no address; write one such as https://registry.example/apis/ccompat/v7, and a login "
+            "under user and password"
+        )
+    return text
+
+
+Address = Annotated[str, AfterValidator(_address), WithJsonSchema({"type": "string", "pattern": _ADDRESS})]
 
 
 class Registry(Model):
