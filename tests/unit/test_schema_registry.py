@@ -277,6 +277,30 @@ def test_a_certificate_must_be_of_the_authority_and_the_host(tmp_path: Path) -> 
             assert where in str(raised.value)
 
 
+def test_the_authorities_are_read_once_a_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading those of the operating system takes 47 ms, and each of 10,000 records may name another id."""
+    certificates = Certificates(tmp_path).make()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.path("localhost.pem"), certificates.path("localhost.key"))
+    read: list[str] = []
+
+    def counted(*, cadata: str) -> ssl.SSLContext:
+        read.append(cadata)
+        return made(cadata=cadata)
+
+    made = ssl.create_default_context
+    monkeypatch.setattr(ssl, "create_default_context", counted)
+    now = time.monotonic()
+    with server(lambda _: (404, UNKNOWN), context) as (url, seen):
+        registry = SchemaRegistry(url, ca=certificates.path("ca.pem").read_text())
+        for minute in range(2):
+            monkeypatch.setattr(time, "monotonic", lambda at=now + 60 * minute: at)
+            for number in range(5):
+                with pytest.raises(UnknownSchemaError):
+                    registry.schema(10 * minute + number)
+    assert (len(seen), len(read)) == (10, 2)
+
+
 def test_secrets_are_not_shown() -> None:
     registry = SchemaRegistry("https://registry.example", "job", "secret-4711", "-----BEGIN")
     assert "4711" not in repr(registry)
