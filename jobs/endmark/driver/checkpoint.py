@@ -185,7 +185,11 @@ def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
     """
     spec = pipeline.model_dump(mode="json")
     spec["control"]["topic"] = pipeline.control_topic
-    return {"buckets": buckets, **_pinned((), spec)}
+    # A join names its key. That of one input alone follows from several fields, and from tables, which may
+    # come and go.
+    first = pipeline.stages[0]
+    keys = {name: list(first.key) for name in first.inputs if first.join is None}
+    return {"buckets": buckets, "keys": keys, **_pinned((), spec)}
 
 
 def _pinned(path: tuple[str, ...], value: Any) -> Any:
@@ -228,7 +232,8 @@ def pin(checkpoint: Location, settings: Mapping[str, Any], warehouse: Location) 
             f"{'; '.join([', '.join(changes), *columns.refusals])}; "
             "go back to them, or begin a new checkpoint by `endmark migrate FILE`, which says what it costs"
         )
-    stored = {**pinned, "tables": {**settings["tables"], **pinned["tables"]}}
+    tables = {**settings["tables"], **pinned["tables"]}
+    stored = {**pinned, "keys": settings["keys"], "tables": tables}
     if columns.first_offsets:
         # It comes first. After a crash in between, the columns are still new to the settings.
         _keep_first_offsets(checkpoint, columns.first_offsets)
@@ -342,7 +347,8 @@ def changed(pinned: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]
     """
     stored = {**pinned, "tables": {**settings["tables"], **pinned["tables"]}}
     compared = {**settings, "tables": {**pinned["tables"], **settings["tables"]}}
-    return [
+    del compared["keys"]
+    changes = [
         change
         for name, now in compared.items()
         for change in (
@@ -350,6 +356,18 @@ def changed(pinned: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]
             if name in _SECTIONS
             else _changes(name, stored.get(name), now)
         )
+    ]
+    # Of other inputs, a section says that they are new. A checkpoint of before has no keys.
+    return changes or _keys(pinned.get("keys", {}), settings["keys"])
+
+
+def _keys(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return a description of each input alone whose key is another one, because of a table."""
+    return [
+        f"the job distributed rows of {name} by {', '.join(was[name])}, but would distribute them by "
+        f"{', '.join(key)}, since a table with a key has come or gone"
+        for name, key in now.items()
+        if was.get(name, key) != key
     ]
 
 

@@ -104,9 +104,12 @@ RUNNING = {**SPEC.tables, "groups": SPEC.tables["groups"].model_copy(update={"mo
             "relations.sellers is named people now, and a name is a part of state and columns",
         ),
         (
-            {"streams": {"items": SPEC.streams["items"], "offers": KEY_TYPE["bids"]}},
+            {
+                "streams": {"items": SPEC.streams["items"], "offers": KEY_TYPE["bids"]},
+                "steps": SPEC.steps | {"known": SPEC.steps["known"].model_copy(update={"source": "offers"})},
+            },
             2,
-            "streams.bids is left out, streams.offers is new",
+            'streams.bids is left out, streams.offers is new, steps.known.from was "bids", is "offers"',
         ),
         (
             {"name": "sale"},
@@ -175,6 +178,49 @@ def test_tables_come_and_go_but_do_not_change(tmp_path: Path) -> None:
             with pytest.raises(ConfigError, match=r'tables\.groups\.mode was "append", is "changes"'):
                 pin(tmp_path, with_tables(*names, groups=changed), tmp_path)
         pin(tmp_path, with_tables("results", "groups"), tmp_path)
+
+
+def alone(*tables: str) -> dict[str, Any]:
+    """The settings of a stream alone, whose rows a lookup distributes unless a table has a key."""
+    known = {
+        "history": {"from": "known"},
+        "newest": {"from": "known", "mode": "upsert", "key": "order_id"},
+        "same": {"from": "known", "mode": "upsert", "key": "customer_id"},
+    }
+    columns = {"order_id": "long", "customer_id": "long", "at": "timestamp"}
+    lookup = {"relation": "customers", "key": "customer_id", "miss": "nulls"}
+    customers = {"customer_id": "long", "name": "string"}
+    relation = {"url": "sqlite://", "table": "customers", "key": "customer_id", "columns": customers}
+    orders = {"topic": "orders", "columns": columns, "event_time": {"column": "at"}}
+    written = {
+        "name": "alone",
+        "streams": {"orders": orders},
+        "relations": {"customers": relation},
+        "steps": {"known": {"from": "orders", "lookup": lookup}},
+        "tables": {name: known[name] for name in tables},
+    }
+    return settings(Pipeline.model_validate(written), buckets=2)
+
+
+@pytest.mark.parametrize(("before", "after"), [(["history"], ["newest"]), (["newest"], ["history"])])
+def test_no_table_changes_the_key_of_a_stream_alone(
+    tmp_path: Path, before: list[str], after: list[str]
+) -> None:
+    """Rows that waited in buckets of the old key came into the table behind newer rows, or beside them."""
+    with claimed(tmp_path):
+        pin(tmp_path, alone(*before), tmp_path)
+        with pytest.raises(ConfigError, match="a table with a key has come or gone; go back") as refused:
+            pin(tmp_path, alone(*after), tmp_path)
+        pin(tmp_path, alone(*before), tmp_path)
+
+    was, now = ("customer_id", "order_id") if after == ["newest"] else ("order_id", "customer_id")
+    assert f"rows of orders by {was}, but would distribute them by {now}, since" in str(refused.value)
+
+
+def test_a_table_may_have_the_key_of_a_stream_alone(tmp_path: Path) -> None:
+    with claimed(tmp_path):
+        for tables in (["history"], ["same"], ["history"]):
+            pin(tmp_path, alone(*tables), tmp_path)
 
 
 def test_the_next_batch_is_the_first_that_is_not_committed(tmp_path: Path) -> None:
