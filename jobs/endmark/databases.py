@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+from typing import TYPE_CHECKING, Any
+
 import sqlalchemy as sa
 
 from endmark.errors import ConfigError, MissingPartError
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine.interfaces import DBAPIModule
 
 # The driver of each kind of database, by the names that people write.
 _DRIVERS = {
@@ -15,6 +21,7 @@ _DRIVERS = {
     "postgresql": "postgresql+pg8000",
 }
 _INSTALLED_BY = {"pg8000": "pip install 'endmark[postgresql]'"}
+_OBJECTS = {"ssl", "ssl_context"}  # arguments of drivers that no text can be
 _FORMS = "sqlite:///file.db, or mysql://, mariadb:// or postgresql:// with user:password@host/database"
 
 
@@ -26,8 +33,9 @@ def database_url(url: str, what: str) -> sa.URL:
         what: a name for the URL in errors, such as `the ops URL`.
 
     Raises:
-        ConfigError: the text is not a URL, its kind of database is not known, or its password has an @ that
-            is not escaped. The error shows no part of a malformed URL, since any may belong to the password.
+        ConfigError: the text is not a URL, its kind of database is not known, its driver does not take an
+            option, or its password has an @ that is not escaped. The error shows no part of a malformed URL,
+            since any may belong to the password.
         MissingPartError: the driver is not installed. The error says what installs it.
     """
     try:
@@ -51,7 +59,7 @@ def _with_driver(url: sa.URL, what: str) -> sa.URL:
         raise ConfigError(f"{what} begins with {kind!r}, which is no known database; write {_FORMS}")
     found = url if driver else url.set(drivername=_DRIVERS[kind])
     try:
-        found.get_dialect().import_dbapi()
+        dbapi = found.get_dialect().import_dbapi()
     except sa.exc.NoSuchModuleError:
         raise ConfigError(
             f"{what} names the driver {driver!r}, which is not known; leave +{driver} out"
@@ -62,7 +70,32 @@ def _with_driver(url: sa.URL, what: str) -> sa.URL:
         raise MissingPartError(
             f"{what} needs the Python driver {driver}, which is not installed ({error}); {install}"
         ) from error
+    _require_known_options(found, dbapi, what)
     return found
+
+
+def _require_known_options(url: sa.URL, dbapi: DBAPIModule, what: str) -> None:
+    """Refuse options that the driver does not take, such as those of another driver.
+
+    SQLAlchemy hands them to the driver as arguments, which ended in a stack trace.
+    """
+    dialect: Any = url.get_dialect()
+    try:
+        _, given = dialect(dbapi=dbapi).create_connect_args(url)
+    except ValueError:  # its text has the value, which nobody may be told
+        raise ConfigError(f"{what} has an option whose value has a wrong form; correct it") from None
+    try:
+        known = inspect.signature(dbapi.connect).parameters
+    except ValueError:  # some functions in C have none
+        return
+    if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in known.values()):
+        return
+    taken = known.keys() - _OBJECTS
+    if unknown := [name for name in url.query if name in given and name not in taken]:
+        raise ConfigError(
+            f"{what} has the option {', '.join(unknown)}, which the driver {url.get_driver_name()} does not "
+            "take; leave it out"
+        )
 
 
 def place(url: sa.URL) -> str:

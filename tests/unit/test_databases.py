@@ -90,3 +90,44 @@ def test_other_at_signs_are_taken() -> None:
     spelled = database_url("mysql+pymysql://ops:up%40hunter2@host/warehouse", "the URL")
     assert (spelled.password, spelled.host) == ("up@hunter2", "host")
     assert isinstance(spelled, sa.URL)
+
+
+@pytest.mark.parametrize("opened", OPENED_BY)
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        (
+            "postgresql://ops:hunter2@host/r?sslmode=require",
+            "option sslmode, which the driver pg8000 does not",
+        ),
+        (
+            "postgresql://ops:hunter2@host/r?ssl_context=hunter2",
+            "option ssl_context, which the driver pg8000",
+        ),
+        ("mysql://ops:hunter2@host/r?ssl_mode=hunter2", "option ssl_mode, which the driver pymysql does not"),
+        ("mysql://ops:hunter2@host/r?ssl=true&useSSL=1", "option ssl, useSSL, which the driver pymysql"),
+        (
+            "mysql://ops:hunter2@host/r?read_timeout=hunter2",
+            "option whose value has a wrong form; correct it",
+        ),
+    ],
+)
+def test_options_of_other_drivers_are_named(opened: Callable[[str], Any], url: str, says: str) -> None:
+    """A driver took them for arguments, and the job ended in a stack trace."""
+    with pytest.raises(ConfigError, match=says) as refused:
+        opened(url)
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://ops@host/r?ssl_ca=/ca.pem&ssl_check_hostname=false&connect_timeout=5",
+        "mysql://ops@host/r?ssl_verify_identity=true&charset=utf8mb4",
+        "postgresql://ops@host/r?application_name=endmark",
+        "sqlite:///file:r.db?mode=ro&uri=true",
+    ],
+)
+def test_options_of_the_driver_are_taken(url: str) -> None:
+    query = url.partition("?")[2]
+    assert dict(database_url(url, "the URL").query) == dict(each.split("=") for each in query.split("&"))
