@@ -16,6 +16,7 @@ from endmark.control.changes import PINNED, rule_of
 from endmark.driver.column_changes import column_changes
 from endmark.driver.planned_batches import newest
 from endmark.errors import ConfigError, MissingPartError
+from endmark.pipeline.change_rules import Change
 from endmark.storage import entries, remove, text_if_any, write_text
 
 if TYPE_CHECKING:
@@ -402,6 +403,8 @@ def _changes(name: str, was: Any, now: Any) -> list[str]:
             for change in _changes(f"{name}.{field}", was.get(field), now.get(field))
         ]
     more = f" (a multiple of {was} is possible)" if name == "buckets" else ""
+    if name != "buckets" and None not in (was, now) and rule_of(name.split(".")).change is Change.TURN:
+        more = f" ({Change.TURN.advice})"
     return [f"{name} was {_shown(was)}, is {_shown(now)}{more}"]
 
 

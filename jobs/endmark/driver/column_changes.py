@@ -35,7 +35,7 @@ class ColumnChanges:
         parts: the parts of a record that new ones of these are taken from, as far as the file names any.
         first_offsets: the first offset of each partition at which a new column is read, by stream and column.
             A partition that is not named is read with the column from its start on.
-        refusals: for each other one, why the checkpoint cannot take it.
+        refusals: for each other one, why the checkpoint cannot take it; or why it takes none yet.
     """
 
     taken: Mapping[tuple[str, str], str]
@@ -78,10 +78,14 @@ def column_changes(
         warehouse: the directory of its tables.
     """
     taken, parts, first_offsets, refusals = {}, {}, {}, []
+    unfinished, is_held = unfinished_batch(checkpoint / "spark"), False
     for change in _changes(pinned, settings):
         place = change.stream, change.column
         declared = settings["streams"][change.stream]
-        if (why := _refusal(change, declared, settings["steps"], checkpoint, warehouse)) is None:
+        if (why := _refusal(change, declared, settings["steps"], warehouse)) is None:
+            if unfinished is not None:
+                is_held = True
+                continue
             taken[place] = change.kind
             if change.before is None:
                 if (part := declared["taken_from"].get(change.column)) is not None:
@@ -92,6 +96,11 @@ def column_changes(
             refusals.append(
                 f"streams.{change.stream}.columns.{change.column} {becomes} by a new checkpoint alone: {why}"
             )
+    if is_held:
+        refusals.append(
+            f"columns change between two batches, and {unfinished} is unfinished: run the job once with the "
+            "file as it was and `--available-now`, which ends its batches, and then with this file"
+        )
     return ColumnChanges(taken, parts, first_offsets, tuple(refusals))
 
 
@@ -114,7 +123,6 @@ def _refusal(
     change: _Change,
     declared: Mapping[str, Any],
     steps: Mapping[str, Any],
-    checkpoint: Location,
     warehouse: Location,
 ) -> str | None:
     if not change.kind.endswith("?"):
@@ -123,8 +131,6 @@ def _refusal(
         return f"earlier rows in {declared['format']} could be others now"
     if _is_named(change, steps):
         return "a step names it, and may treat rows without it in another way"
-    if (batch := unfinished_batch(checkpoint / "spark")) is not None:
-        return f"{batch} is unfinished; start the job once with the file as it was, and let it end its batch"
     if change.before is not None and (lacking := _lacking(declared["topic"], warehouse / _DEAD_LETTERS)):
         return f"{lacking} records of topic {declared['topic']} that lacked a value are dead letters"
     return None

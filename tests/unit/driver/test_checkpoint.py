@@ -140,6 +140,24 @@ def test_changed_settings_are_named(tmp_path: Path, change: dict[str, Any], buck
     )
 
 
+def test_a_knob_that_is_turned_is_left_in_the_file(tmp_path: Path) -> None:
+    """The error named a new checkpoint alone, although a turn costs nothing."""
+
+    def pinned(idle: str) -> None:
+        time = f"streams.bids.event_time={{column: bid_at{idle}}}"
+        changed = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"}, [time])
+        pin(tmp_path, settings(changed, buckets=2), tmp_path)
+
+    with claimed(tmp_path):
+        pinned(", idle: 30s")
+        with pytest.raises(
+            ConfigError, match=r'was "PT30S", is "PT1M" \(turn it while the job runs; leave the'
+        ):
+            pinned(", idle: 1m")
+        with pytest.raises(ConfigError, match='idle was "PT30S", is left out; go back'):
+            pinned("")
+
+
 def test_parking_may_change_but_for_its_end(tmp_path: Path) -> None:
     """How often and how far apart the relation is asked is no matter of state; what comes of rows in the end
     is."""
