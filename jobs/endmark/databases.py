@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -22,6 +23,7 @@ _DRIVERS = {
 }
 _INSTALLED_BY = {"pg8000": "pip install 'endmark[postgresql]'"}
 _OBJECTS = {"ssl", "ssl_context"}  # arguments of drivers that no text can be
+_FILES = "ssl_ca", "ssl_cert", "ssl_key"
 _FORMS = "sqlite:///file.db, or mysql://, mariadb:// or postgresql:// with user:password@host/database"
 
 
@@ -96,6 +98,22 @@ def _require_known_options(url: sa.URL, dbapi: DBAPIModule, what: str) -> None:
             f"{what} has the option {', '.join(unknown)}, which the driver {url.get_driver_name()} does not "
             "take; leave it out"
         )
+
+
+def require_files(url: sa.URL, what: str) -> None:
+    """Refuse a URL whose options name a certificate or key that cannot be read.
+
+    A driver finds that out when it connects, and its error names no file. So a job waited for the server.
+    """
+    for name in _FILES:
+        for file in url.normalized_query.get(name, ()):
+            try:
+                Path(file).open().close()
+            except OSError as error:
+                raise ConfigError(
+                    f"{what} names the file {file} by {name}, which cannot be read: {error.strerror}; "
+                    "correct the path, or put the file there"
+                ) from error
 
 
 def place(url: sa.URL) -> str:

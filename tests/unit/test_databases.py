@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,6 +119,18 @@ def test_options_of_other_drivers_are_named(opened: Callable[[str], Any], url: s
     with pytest.raises(ConfigError, match=says) as refused:
         opened(url)
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("opened", [OpsDatabase, lambda url: engine(url, 1)])
+@pytest.mark.parametrize("option", ["ssl_ca", "ssl_cert", "ssl_key"])
+def test_a_certificate_that_cannot_be_read_is_named(
+    opened: Callable[[str], Any], option: str, tmp_path: Path
+) -> None:
+    """The driver found it out at each connection, so a job waited for the server until it gave up."""
+    file = tmp_path / "tls.pem"
+    says = f"names the file {file} by {option}, which cannot be read: No such file or directory; correct"
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        opened(f"mysql://ops:hunter2@127.0.0.1:1/r?{option}={file}")
 
 
 @pytest.mark.parametrize(

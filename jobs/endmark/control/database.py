@@ -33,7 +33,7 @@ from tenacity import (
 from endmark.control import tables
 from endmark.control.clock import clock
 from endmark.control.tables import answers, batches, pipelines, runs, turns
-from endmark.databases import database_url, place
+from endmark.databases import database_url, place, require_files
 from endmark.errors import ConfigError, MissingPartError, UnreachableError
 from endmark.metrics import Samples, accumulate
 from endmark.relation.outage import in_words, passes
@@ -119,6 +119,7 @@ class OpsDatabase:
 
     def __init__(self, url: str) -> None:
         checked = database_url(url, "the ops URL")
+        require_files(checked, "the ops URL")
         self.engine = sa.create_engine(checked, pool_pre_ping=True, connect_args=_patience(checked))
         if self.engine.dialect.name == "sqlite":
             _make_private(checked.database)

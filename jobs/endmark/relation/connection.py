@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from endmark.databases import database_url
+from endmark.databases import database_url, require_files
 from endmark.errors import ConfigError, MissingPartError
 from endmark.relation.backend import backend_of
 from endmark.relation.text_rows import TextConnection, TextRows
@@ -35,12 +35,14 @@ def engine(url: str, answer_seconds: int) -> sa.Engine:
     """Return the engine of this process for a URL. Its statements fail after `answer_seconds`.
 
     Raises:
-        ConfigError: the text is no URL, its database or driver is not supported, or its file is missing.
+        ConfigError: the text is no URL, its database or driver is not supported, or a file that it names
+            cannot be read.
         MissingPartError: the URL's driver is not installed.
     """
     backend, parsed = backend_of(url), database_url(url, "the relation's URL")
     if backend == "sqlite":
         _require_file(parsed)
+    require_files(parsed, "the relation's URL")
     found = sa.create_engine(
         parsed,
         connect_args=_connect_arguments(backend, answer_seconds),

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import sqlalchemy as sa
 
-from endmark.databases import database_url, place
+from endmark.databases import database_url, place, require_files
 from endmark.domain import Domain
 from endmark.errors import ConfigError, MissingPartError
 from endmark.pipeline import Lookup, Pipeline, Relation
@@ -127,7 +127,9 @@ def _pairs(pipeline: Pipeline, lookup: Lookup) -> list[tuple[Column, str]]:
 def _chunks(relation: Relation, prefix: str) -> Iterator[pa.Table]:
     wanted = [sa.column(quoted(column), _sql_type(kind)) for column, kind in relation.columns.items()]
     backend = backend_of(relation.url)
-    engine = sa.create_engine(database_url(relation.url, f"relations.{prefix}.url"))
+    url = database_url(relation.url, f"relations.{prefix}.url")
+    require_files(url, f"relations.{prefix}.url")
+    engine = sa.create_engine(url)
     try:
         with engine.connect() as connection:
             if utc := _IN_UTC.get(backend):
