@@ -190,6 +190,8 @@ class OpsDatabase:
     ) -> None:
         """Store a new run, unless a living job has the same pipeline name.
 
+        The turns of a checkpoint whose pipeline had another name are copied. They hold on in its state.
+
         A run lives until it stores its end, or has given no sign of life for `LOST_SECONDS`. A run of a
         locked checkpoint does not count for the same checkpoint, since the lock admits one job at a time. So
         a job that was killed can start again at once.
@@ -212,6 +214,7 @@ class OpsDatabase:
                 exempt = app_id if locked else None
                 if (other := connection.execute(_living(pipeline, exempt)).first()) is not None:
                     raise TakenError(_taken(pipeline, other))
+                _copy_turns(connection, app_id, pipeline)
                 mine = runs.c.pipeline == pipeline
                 now = connection.execute(sa.select(clock())).scalar_one()
                 newest = connection.execute(sa.select(sa.func.max(runs.c.started_at)).where(mine)).scalar()
@@ -527,6 +530,21 @@ def _put(connection: sa.Connection, pipeline: str, values: Mapping[str, Any]) ->
     changed = pipelines.update().where(pipelines.c.pipeline == pipeline).values(**values)
     if not connection.execute(changed).rowcount:
         connection.execute(pipelines.insert().values(**{"pipeline": pipeline, "description": None, **values}))
+
+
+def _copy_turns(connection: sa.Connection, app_id: str, pipeline: str) -> None:
+    """Copy the turns of a checkpoint to the present name of its pipeline, if it had another one."""
+    latest = sa.select(runs.c.pipeline).where(runs.c.app_id == app_id).order_by(runs.c.started_at.desc())
+    before = connection.execute(latest.limit(1)).scalar()
+    if before in {None, pipeline}:
+        return
+    names = [column.name for column in turns.c if column is not turns.c.pipeline]
+    copied = sa.select(sa.literal(pipeline), *(turns.c[name] for name in names))
+    # Those of another checkpoint that had this name.
+    connection.execute(turns.delete().where(turns.c.pipeline == pipeline))
+    connection.execute(
+        turns.insert().from_select(["pipeline", *names], copied.where(turns.c.pipeline == before))
+    )
 
 
 def _wait_for_others(connection: sa.Connection, pipeline: str) -> None:

@@ -338,6 +338,31 @@ def test_old_turns_are_removed_but_for_values_that_hold(
     assert len(ops.turns("sales")) == 1
 
 
+def test_turns_follow_a_pipeline_that_gets_another_name(server_ops: OpsDatabase) -> None:
+    """They are in the state of its checkpoint, too. The new name had turns of another checkpoint."""
+
+    def turn(pipeline: str, value: int) -> None:
+        row = {"partition": 0, "offset": value, "set_at": 1.0, "by": "ann", "name": "batch.records"}
+        server_ops.record_turns(
+            pipeline, value, [{**row, "value": value, "refused": None, "why": "slow"}], {}
+        )
+
+    server_ops.start_run("run-1", "sale", "other", "/other")
+    server_ops.set_run_state("run-1", "stopped")
+    server_ops.start_run("run-2", "auction", "app", "/checkpoint")
+    turn("sale", 3)
+    turn("auction", 5)
+    turn("auction", 7)
+    before = server_ops.turns("auction")
+    for number in (3, 4):
+        server_ops.start_run(f"run-{number}", "sale", "app", "/checkpoint")
+        after = server_ops.turns("sale")
+        assert [{**found, "pipeline": "auction"} for found in after] == before
+        turn("auction", 9)  # nobody's by now
+
+    assert [found["value"] for found in before] == [5, 7]
+
+
 def test_batches_of_many_jobs_are_stored_at_once(server_ops: OpsDatabase) -> None:
     """MySQL gave up one of two transactions that waited for each other, and that job stopped."""
     together = Barrier(4)
