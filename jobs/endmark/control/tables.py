@@ -122,10 +122,18 @@ forecasts = _table(
 
 
 def make(engine: sa.Engine) -> None:
-    """Create the tables that are missing; another process may create them at the same time."""
+    """Create the tables that are missing; another process may create them at the same time.
+
+    A server asks for the right to create a table even if the table is there. So a user may do without this
+    right once somebody else has made all tables.
+    """
+    there = {*sa.inspect(engine).get_table_names()}
+    missing = [table for table in META.sorted_tables if table.name not in there]
+    if not missing:
+        return
     with engine.begin() as connection:
         if engine.dialect.name == "postgresql":
             # Its IF NOT EXISTS does not see a table that another transaction is creating, and then fails.
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKES_TABLES)))
-        for table in META.sorted_tables:
+        for table in missing:
             connection.execute(CreateTable(table, if_not_exists=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import sqlite3
 import time
@@ -26,6 +27,7 @@ from endmark.embedded.mariadb import MariaDb
 from endmark.errors import ConfigError, MissingPartError, UnreachableError
 from endmark.stored_text import storable
 from support.ops_job import forecast_of, join_forecast_of
+from support.postgresql import PostgreSql
 
 
 @pytest.fixture(params=["sqlite", "mariadb"])
@@ -462,6 +464,28 @@ def test_a_server_may_be_used_for_the_first_time_by_many_at_once(server_ops: Ops
     for _ in range(5):
         META.drop_all(server_ops.engine)
         _open_by_many(server_ops.engine.url.render_as_string(hide_password=False))
+
+
+def test_a_user_may_lack_the_right_to_make_tables_that_are_there(postgresql: PostgreSql) -> None:
+    """PostgreSQL lets nobody but a schema's owner make tables, not even those that are there."""
+    made, password = sa.create_engine(postgresql.url, isolation_level="AUTOCOMMIT"), secrets.token_hex()
+    with closing(OpsDatabase(postgresql.url)), made.connect() as connection:
+        for statement in (
+            f"CREATE ROLE clerk LOGIN PASSWORD '{password}'",
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO clerk",
+        ):
+            connection.execute(sa.text(statement))
+        url = sa.make_url(postgresql.url).set(username="clerk", password=password)
+        with closing(OpsDatabase(url.render_as_string(hide_password=False))) as ops:
+            ops.start_run("run", "auction", "app", "/checkpoint")
+            found = ops.latest_run("auction")
+        connection.execute(sa.text("DROP OWNED BY clerk"))
+        connection.execute(sa.text("DROP ROLE clerk"))
+        META.drop_all(connection)
+    made.dispose()
+
+    assert found is not None
+    assert found["run_id"] == "run"
 
 
 def test_a_job_says_that_its_file_was_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
