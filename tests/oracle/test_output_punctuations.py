@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from support.cases import cases
+from support.graph_runs import require_same
 from support.output_driver import Driver
 from support.output_world import World, histories
 from support.sizes import BUCKETS, MERGING, Merging
+from support.verify_world import Record, instant
 
 
 @pytest.mark.parametrize("kind", JoinType)
@@ -36,3 +41,73 @@ def test_announcements_equal_their_definition(
     assert actual.patterns == expected.patterns
     assert actual.keys.keys() <= expected.keys
     assert set(actual.keys.values()) <= {1}
+
+
+def keyed(streams: dict[str, dict[str, Any]], steps: dict[str, Any]) -> Pipeline:
+    """A pipeline of streams on the key `k`, with a table of its last step."""
+    columns = {"k": "long", "at": "timestamp"}
+    declared = {
+        name: {"topic": name, "columns": columns, "event_time": {"column": "at"}, **fields}
+        for name, fields in streams.items()
+    }
+    last = [*steps][-1]
+    return Pipeline.model_validate(
+        {
+            "name": "keyed",
+            "streams": declared,
+            "steps": steps,
+            "tables": {last: {}},
+            "unbounded_state": "allow",
+        }
+    )
+
+
+def keyed_row(stream: str, key: int) -> Record:
+    return Record(stream, 0, json.dumps({"k": key, "at": instant(0)}).encode())
+
+
+def promised(stream: str, pattern: dict[str, Any]) -> Record:
+    return Record(stream, 0, json.dumps({"$punctuation": {"k": pattern}}).encode())
+
+
+@pytest.mark.parametrize("cuts", [[], [2], [1, 2, 3]])
+@pytest.mark.parametrize("kind", ["inner", "left", "full", "semi", "three"])
+def test_a_named_key_is_announced_once_the_order_of_another_stream_has_passed_it(
+    kind: str, cuts: list[int]
+) -> None:
+    """No pattern announces an order. So nothing else would tell a reader that the key is over."""
+    streams: dict[str, dict[str, Any]] = {
+        "orders": {"ordered": {"k": "ascending"}},
+        "payments": {"punctuated_on": "k"},
+    }
+    joined: dict[str, Any] = {"join": ["orders", "payments"], "on": "k"}
+    records = [keyed_row("orders", 1), keyed_row("payments", 1), promised("payments", {"equals": 1})]
+    if kind != "three":
+        joined["type"] = kind
+    else:
+        streams["shipments"] = {"punctuated_on": "k"}
+        joined["join"] = [*streams]
+        records = [promised("shipments", {"equals": 1}), *records]
+    records.append(keyed_row("orders", 2))
+
+    found = require_same(keyed(streams, {"paid": joined}), records, cuts, dict.fromkeys(streams, 1))
+
+    announced = [json.loads(row["punctuation"]) for row in found["announced"]]
+    assert announced.count({"orders_k": {"equals": 1}}) == 1
+
+
+@pytest.mark.parametrize("cuts", [[], [1, 2]])
+def test_a_key_that_is_named_and_matched_is_closed_in_the_next_stage(cuts: list[int]) -> None:
+    """The ticket has no partner, whatever the batches. Orders have named its key. Payments have promised a
+    pattern, which is announced over no column of a semi join."""
+    streams = {name: {"punctuated_on": "k"} for name in ("orders", "payments", "tickets")}
+    steps = {
+        "paid": {"join": ["orders", "payments"], "on": "k", "type": "semi"},
+        "served": {"join": ["paid", "tickets"], "on": "k", "type": "right"},
+    }
+    records = [keyed_row("tickets", 1), promised("orders", {"equals": 1})]
+    records.append(promised("payments", {"between": {"to": 1}}))
+
+    found = require_same(keyed(streams, steps), records, cuts, dict.fromkeys(streams, 1))
+
+    assert [(row["tickets_k"], row["orders_k"]) for row in found["results"]] == [(1, None)]

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from endmark.operators.nary_join.ended_keys import without_rows
+from endmark.operators.stream_join.announce import closed_before
 from endmark.operators.stream_join.presets import Propagation
 from endmark.operators.stream_join.side import FOR_EVER
 from endmark.state import codec
@@ -22,6 +23,7 @@ from endmark.state import codec
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from endmark.operators.stream_batch import StreamBatch
     from endmark.operators.stream_join.side import SideState
     from endmark.punctuation.punctuation import Punctuation
     from endmark.state.keys import Keys
@@ -44,18 +46,36 @@ class KeyAnnouncer:
         self._closed: list[pa.RecordBatch] = []
         self._closed_first: list[pa.RecordBatch] = []
 
-    def close(self, closed_keys: Sequence[pa.RecordBatch | None]) -> None:
+    def closed_before(self, batches: Sequence[StreamBatch]) -> list[Keys | None]:
+        """Return the keys that each side may close by name, and that another one has closed before.
+
+        Call it before the sides take the batches. An entry is `None` if the batch of a side names no key, or
+        if no pattern of another side comes.
+        """
+        found = []
+        for number, (side, batch) in enumerate(zip(self._sides, batches, strict=True)):
+            others = [*self._sides[:number], *self._sides[number + 1 :]]
+            news = [*batches[:number], *batches[number + 1 :]]
+            found.append(closed_before(side, others, batch, news))
+        return found
+
+    def close(self, closed_keys: Sequence[pa.RecordBatch | None], before: Sequence[Keys | None]) -> None:
         """Let the newly closed keys of each side count as closed. Call it once a batch.
 
-        Keys that no other side has closed before cannot be announced yet.
+        Keys that no other side has closed before the batch have not been announced yet.
+
+        Args:
+            closed_keys: the newly closed keys of each side.
+            before: the answer of `closed_before`.
         """
         self._closed, self._closed_first = [], []
-        for side, closed in zip(self._sides, closed_keys, strict=True):
+        for side, closed, earlier in zip(self._sides, closed_keys, before, strict=True):
             if closed is not None:
                 keys = self._key.keys(closed)
-                before = [other.has_closed(keys) for other in self._sides if other is not side]
+                others = [other.has_closed(keys) for other in self._sides if other is not side]
+                known = np.logical_or.reduce(others) if earlier is None else keys.among(earlier)
                 self._closed.append(closed)
-                self._closed_first.append(closed.filter(pa.array(~np.logical_or.reduce(before))))
+                self._closed_first.append(closed.filter(pa.array(~known)))
         for side in self._sides:
             side.closed_keys.close()
 

@@ -85,20 +85,21 @@ class NaryJoin(SegmentJoin):
         self.spiller.begin(arrived)
         with self._profile.phase("probe"):
             yield from self._probe.results(arrived)
+        before = self._announcer.closed_before(batches)
         taken = [side.take(batch) for side, batch in zip(self.sides, batches, strict=True)]
         closed_keys, key_promises = [keys for keys, _ in taken], [promises for _, promises in taken]
-        self._announcer.close(closed_keys)
+        self._announcer.close(closed_keys, before)
         pause = all(rows is None for rows in arrived)
         self._purger.gone = []
         yield from self._purger.close(arrived, closed_keys, key_promises, pause=pause)
         announced = {CLOSED: self._announcer.closed(key_promises, self._purger.gone)}
         self._patterns.begin([batch.promises for batch in batches])
         self._patterns.release(CLOSED)
-        before = self._purger.horizons()
+        horizons = self._purger.horizons()
         for side, batch in zip(self.sides, batches, strict=True):
             side.advance(batch)
         self._purger.gone = []
-        yield from self._purger.expire(before, self._purger.horizons())
+        yield from self._purger.expire(horizons, self._purger.horizons())
         yield from self._make_room(pause=pause)
         announced[EXPIRED] = self._announcer.expired(self._purger.gone)
         self._patterns.release(EXPIRED)

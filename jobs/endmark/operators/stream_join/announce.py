@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from endmark.derived_times import TimeBound
+    from endmark.operators.stream_batch import StreamBatch
     from endmark.operators.stream_join.side import SideState
     from endmark.punctuation.punctuation import Punctuation
     from endmark.punctuation.wire_json import PatternJson
@@ -64,6 +65,8 @@ def announceable(
     left: SideState,
     right: SideState,
     closed_keys: ClosedKeysBySide,
+    closed_before: Sequence[Keys | None],
+    widened: tuple[bool, bool],
     horizons: tuple[int, int],
     rule: Propagation,
 ) -> dict[str, list[pa.RecordBatch]]:
@@ -72,14 +75,61 @@ def announceable(
     Args:
         left, right: the state of both sides.
         closed_keys: the newly closed keys of the left and of the right side.
+        closed_before: for each side, those of its newly closed keys that the other side had closed before the
+            batch; `None` if no pattern of the other side came in the batch.
+        widened: whether patterns of the left and of the right side came in the batch.
         horizons: event times (µs) before which rows of the left and the right side have left the window.
         rule: the rule of propagation.
     """
     found = {EXPIRED: [*expired(left, horizons[0]), *expired(right, horizons[1])], CLOSED: []}
-    for side, opposite, keys in ((left, right, closed_keys[0]), (right, left, closed_keys[1])):
-        if keys is not None:
-            found[CLOSED] += propagate(side, opposite, keys, rule)
+    for at, side, opposite in ((0, left, right), (1, right, left)):
+        if (keys := closed_keys[at]) is not None:
+            found[CLOSED] += propagate(side, opposite, keys, rule, closed_before[at])
+    for side, opposite, came in ((left, right, widened[1]), (right, left, widened[0])):
+        if came:
+            found[CLOSED] += completed(side, opposite)
     return found
+
+
+def closed_before(
+    side: SideState, others: Sequence[SideState], batch: StreamBatch, news: Sequence[StreamBatch]
+) -> Keys | None:
+    """Return the keys that a side may close by name in a batch, and that another side has closed before it.
+
+    Call it before the sides take the batch. Without it, a key that one side names and the other one closes by
+    a pattern, both in one batch, would look as if it had been announced before.
+
+    Args:
+        side: the state of the side.
+        others: the state of the other sides.
+        batch: the batch of the side.
+        news: the batches of the other sides.
+
+    Returns:
+        The keys, or `None` if the batch names none, or if no pattern of another side comes in it.
+    """
+    if not any(each.key_promises or each.marks is not None for each in news):
+        return None
+    widened = bool(batch.key_promises) or batch.marks is not None
+    named = side.closed_keys.candidates(batch.closed_keys, widened=widened)
+    if named is None:
+        return None
+    keys = side.key.keys(named)
+    closed = np.logical_or.reduce([other.has_closed(keys) for other in others])
+    return side.key.keys(named.filter(pa.array(closed)))
+
+
+def completed(side: SideState, opposite: SideState) -> list[pa.RecordBatch]:
+    """End the waiting of the pending keys that patterns of the other side close; return those to announce.
+
+    These are the keys that the side has named. The others were closed by patterns alone.
+
+    Args:
+        side, opposite: the state of the side and of the other one.
+    """
+    gone = side.pending_keys.remove_where(opposite.key_promises.positions)
+    found = [rows.batch.select(side.key.stored) for rows in gone]
+    return [keys.filter(pa.array(side.closed_keys.contain(side.key.keys(keys)))) for keys in found]
 
 
 def expired(side: SideState, horizon: int) -> list[pa.RecordBatch]:
@@ -91,7 +141,11 @@ def expired(side: SideState, horizon: int) -> list[pa.RecordBatch]:
 
 
 def propagate(
-    side: SideState, opposite: SideState, closed_keys: pa.RecordBatch, rule: Propagation
+    side: SideState,
+    opposite: SideState,
+    closed_keys: pa.RecordBatch,
+    rule: Propagation,
+    closed_before: Keys | None,
 ) -> list[pa.RecordBatch]:
     """Announce the keys that a side closes in this batch, or keep them pending; return those announced.
 
@@ -99,6 +153,7 @@ def propagate(
         side, opposite: the state of the side and of the other one.
         closed_keys: the newly closed keys of `side`.
         rule: the rule of propagation.
+        closed_before: those that `opposite` had closed before the batch; `None`: no pattern of it came.
     """
     side.closed_keys.close()
     if rule is Propagation.NEVER:
@@ -112,12 +167,15 @@ def propagate(
     # purged the rows that they waited for. If this side is preserved, the other side has announced none of
     # them.
     held = np.ones(len(keys), bool) if side.preserved else opposite.pending_keys.contains(keys)
-    completed = closed_keys.filter(pa.array(both & held))
-    opposite.pending_keys.remove(side.key.keys(completed))
+    if closed_before is not None:
+        # The other side has closed the rest by patterns of this batch, so it has announced none of them.
+        held |= ~keys.among(closed_before) & ~opposite.closed_keys.contain(keys)
+    over = closed_keys.filter(pa.array(both & held))
+    opposite.pending_keys.remove(side.key.keys(over))
     last = np.full(len(keys), FOR_EVER) if opposite.preserved else side.last_times(keys)
     waiting = ~both & (last != NEVER)
     side.hold(closed_keys.filter(pa.array(waiting)), last[waiting])
-    return [completed, closed_keys.filter(pa.array(~both & ~waiting))]
+    return [over, closed_keys.filter(pa.array(~both & ~waiting))]
 
 
 def hold_back(side: SideState, opposite: SideState, rule: Propagation) -> None:
@@ -131,7 +189,6 @@ def hold_back(side: SideState, opposite: SideState, rule: Propagation) -> None:
         rule: the rule of propagation.
     """
     side.closed_keys.forget()
-    opposite.pending_keys.remove_where(side.key_promises.positions)  # final now: both sides have closed them
     if opposite.preserved or rule is not Propagation.EARLY:
         return
     for segments in (side.rows, side.spent):

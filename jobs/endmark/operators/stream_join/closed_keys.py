@@ -139,6 +139,19 @@ class ClosedKeys:
         closed: Bools = self.recent.contains(keys) | self.ranges.find(keys)[0]
         return closed
 
+    def candidates(self, closed_keys: pa.RecordBatch | None, *, widened: bool) -> pa.RecordBatch | None:
+        """Return the keys that `take` may close, in the order of their codes; `None` without any.
+
+        Args:
+            closed_keys: keys that punctuations name; `None` without any.
+            widened: whether patterns came.
+        """
+        batches = [segment.live_batch() for segment in self.promised.segments if widened]
+        batches += [] if closed_keys is None else [closed_keys]
+        if not any(batch.num_rows for batch in batches):
+            return None
+        return self._key.distinct(codec.concat([batch.select(self._key.stored) for batch in batches]))
+
     def take(
         self, closed_keys: pa.RecordBatch | None, *, widened: bool, time: int = 0
     ) -> pa.RecordBatch | None:
@@ -154,11 +167,9 @@ class ClosedKeys:
         """
         self._time = time
         entries = None if closed_keys is None else self._unknown(self._firsts(closed_keys))
-        candidates = [segment.live_batch() for segment in self.promised.segments if widened]
-        candidates += [] if entries is None else [entries]
-        if not any(batch.num_rows for batch in candidates):
+        keys = self.candidates(entries, widened=widened)
+        if keys is None:
             return None
-        keys = self._key.distinct(codec.concat([batch.select(self._key.stored) for batch in candidates]))
         found = self._key.keys(keys)
         known = self.contain(found) | self._key_promises.contain(found)
         complete = self._complete(found, entries)

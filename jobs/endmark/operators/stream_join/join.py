@@ -22,7 +22,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from endmark.operators.stream_join.announce import CLOSED, EXPIRED, announceable, final, hold_back
+from endmark.operators.stream_join.announce import (
+    CLOSED,
+    EXPIRED,
+    announceable,
+    closed_before,
+    final,
+    hold_back,
+)
 from endmark.operators.stream_join.presets import DEFAULT, Policy, Propagation
 from endmark.operators.stream_join.probe import Probe
 from endmark.operators.stream_join.purge import Purger
@@ -36,7 +43,6 @@ if TYPE_CHECKING:
 
     from endmark.condition import Condition
     from endmark.operators.stream_batch import StreamBatch
-    from endmark.operators.stream_join.announce import ClosedKeysBySide
     from endmark.punctuation.punctuation import Punctuation
     from endmark.state.keys import Keys
     from endmark.state.search import Bools
@@ -103,6 +109,10 @@ class StreamJoin(SegmentJoin):
         self.spiller.begin(arrived)
         with self._profile.phase("probe"):
             yield from self._probe.results(*arrived)
+        before = (
+            closed_before(self.left, [self.right], left, [right]),
+            closed_before(self.right, [self.left], right, [left]),
+        )
         left_closed_keys, left_key_promises = self.left.take(left)
         right_closed_keys, right_key_promises = self.right.take(right)
         closed_keys = left_closed_keys, right_closed_keys
@@ -110,7 +120,6 @@ class StreamJoin(SegmentJoin):
             _News(self.left, arrived[0], self.right, right_closed_keys, right_key_promises),
             _News(self.right, arrived[1], self.left, left_closed_keys, left_key_promises),
         )
-        widened = bool(left_key_promises or right_key_promises)
         pause = arrived[0] is None and arrived[1] is None
         yield from self._take_in(news, pause=pause)
         self.left.advance(left)
@@ -123,13 +132,15 @@ class StreamJoin(SegmentJoin):
         self.output.patterns = self._patterns.report()
         self._spend(right_closed_keys)
         self.left.spent.expire(horizons[0])
-        self._announce(closed_keys, horizons)
         rule = self._policy.propagate
+        widened = bool(left_key_promises), bool(right_key_promises)
+        found = announceable(self.left, self.right, closed_keys, before, widened, horizons, rule)
+        self._note_announced(found)
         if left_key_promises:
             hold_back(self.left, self.right, rule)
         if right_key_promises:
             hold_back(self.right, self.left, rule)
-        self.output.widened = widened and rule is not Propagation.NEVER
+        self.output.widened = any(widened) and rule is not Propagation.NEVER
         self._maintain()
         self.spiller.spill()
 
@@ -175,7 +186,3 @@ class StreamJoin(SegmentJoin):
             return
         over = self.right.has_closed(self.left.key.keys(traces), closed_keys)
         self.left.spent.append(traces.filter(pa.array(~over)))
-
-    def _announce(self, closed_keys: ClosedKeysBySide, horizons: tuple[int, int]) -> None:
-        found = announceable(self.left, self.right, closed_keys, horizons, self._policy.propagate)
-        self._note_announced(found)
