@@ -333,8 +333,8 @@ def _check_regrouping(pipeline: Pipeline, aggregate: Aggregate, field: str) -> N
         )
     if pipeline.group_closers or pipeline.times_of(pipeline.group_equals) or not pipeline.needs_final_groups:
         return
-    able = [(origin, column) for origin, column in pipeline.group_origins() if origin in pipeline.streams]
-    mends = [_promised(pipeline, origin, [column]) for origin, column in able[:1]]
+    own = [column for origin, column in pipeline.group_origins() if origin in pipeline.streams]
+    mends = [*_closing_mends(pipeline)[:1], *_by_time(pipeline, own)]
     if pipeline.flow.rollup is None:
         mends.append(
             f"write the groups so far: tables.{pipeline.flow.aggregate}: "
@@ -346,26 +346,58 @@ def _check_regrouping(pipeline: Pipeline, aggregate: Aggregate, field: str) -> N
     )
 
 
+def _closing_mends(pipeline: Pipeline) -> list[str]:
+    """Say how a stream comes to close groups by other columns than the join key."""
+    origins, mends = pipeline.group_origins(), list[str]()
+    for stream, column in origins:
+        # No pattern of another stream closes the groups of results without a row of this stream.
+        alone = all(origin == stream for origin, _ in origins)
+        if stream not in pipeline.streams or not (alone or stream in pipeline.present):
+            continue
+        declared = pipeline.streams[stream].punctuated_on
+        parts = [] if column in declared else [_promised(pipeline, stream, [*declared, column])]
+        behind = pipeline.stages[len(pipeline.stage_of(stream).before) :]
+        parts += [_announcing(stage) for stage in behind if not stage.announces]
+        mends.append(" and ".join(parts))
+    return [mend for mend in mends if mend]
+
+
+def _announcing(stage: Stage) -> str:
+    """Say how a stage comes to announce patterns, given one whose preset does not."""
+    preset = "" if stage.join is None else stage.join.preset
+    return f"leave {stage.place}.preset out, since {preset} announces no pattern"
+
+
 def _promised(pipeline: Pipeline, stream: str, columns: Sequence[str]) -> str:
     """Say how a stream comes to promise something about columns; `stream` may be `<name>`, for any one."""
     promise = f"set streams.{stream}.punctuated_on: [{', '.join(columns)}]"
     sent = {column for declared in pipeline.streams.values() for column in declared.columns}
     if derived := [column for column in columns if column not in sent]:
         listed = ", ".join(derived)
-        return (
-            f"let records have {listed}, since no punctuation restricts a derived column, and {promise}, or "
-            "group by a time that date_trunc or time_bucket makes of the event time, in a row step in front "
-            "of lookups, since progress makes such groups final"
-        )
+        return f"let records have {listed}, since no punctuation restricts a derived column, and {promise}"
     return promise
+
+
+def _by_time(pipeline: Pipeline, columns: Sequence[str]) -> list[str]:
+    """Say how progress makes groups final, if some of their columns are derived."""
+    sent = {column for declared in pipeline.streams.values() for column in declared.columns}
+    if sent.issuperset(columns):
+        return []
+    how = "group by a time that date_trunc or time_bucket makes of the event time, in a row step in front of "
+    return [f"{how}lookups, since progress makes such groups final"]
 
 
 def _check_closing(pipeline: Pipeline, field: str) -> None:
     """Check that groups by the join key are closed."""
     if not _closes_keys(pipeline.last_stage) and not pipeline.times_of(pipeline.group_equals):
+        earlier, mends = pipeline.last_stage.earlier, [_promised(pipeline, "<name>", pipeline.key)]
+        mends += _by_time(pipeline, pipeline.key)
+        of_last = ""
+        if earlier is not None and not earlier.announces:
+            mends, of_last = [*mends, _announcing(earlier)], "of the last join "
         raise ValueError(
-            f"{field}.by: no stream is punctuated on {_listed(pipeline.key)}, so no group would ever "
-            f"close; {_promised(pipeline, '<name>', pipeline.key)}"
+            f"{field}.by: no stream {of_last}is punctuated on {_listed(pipeline.key)}, so no group would ever "
+            f"close; {', or '.join(mends)}"
         )
     if pipeline.join is not None and PRESETS[pipeline.join.preset].propagate is Propagation.NEVER:
         able = [preset for preset, ability in PRESETS.items() if ability.propagate is not Propagation.NEVER]

@@ -45,6 +45,12 @@ def require_written(pipeline: Pipeline, source: str, field: str) -> None:
         for name in (stream, *path)
     }
     if source not in ways:
+        for stage in flow.stages:
+            if source in (stage.join, *stage.behind):
+                raise ValueError(
+                    f"{field}: row steps behind {source} change its results before they come to their table; "
+                    f"name {stage.end} here"
+                )
         raise ValueError(
             f"{field}: rows of {source} are neither those of a stream, a row step, a lookup or a join nor "
             f"the results; name one of {', '.join(dict.fromkeys([*ways, *flow.ends, flow.results]))}"

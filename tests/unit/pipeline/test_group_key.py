@@ -113,7 +113,7 @@ def test_some_presets_announce_no_pattern() -> None:
         (
             ("items.seller_id",),
             "append",
-            "ever close; set streams.items.punctuated_on: [seller_id], or write the groups so far: tables.by",
+            "ever close; set streams.items.punctuated_on: [item_id, seller_id], or write the groups so far",
         ),
         (("sellers.name",), "append", "so no group would ever close; write the groups so far"),
         (
@@ -144,6 +144,20 @@ def test_other_groups_are_refused(columns: tuple[str, ...], mode: str, says: str
 
     assert says in str(caught.value)
     assert "steps.by_other" in str(caught.value)
+
+
+def test_a_preset_that_announces_no_pattern_is_named() -> None:
+    """The stream promises the column, so there was no sense in the advice to let it do so."""
+    with pytest.raises(
+        ValidationError, match=r"close; leave steps.matched.preset out, since pjoin announces no pattern, or"
+    ):
+        by("items.seller_id", wider=("seller_id",), join={"preset": "pjoin"}, windows=(None, None))
+
+
+def test_the_stream_that_may_be_missing_is_not_told_to_promise() -> None:
+    """Its patterns would not close the groups of items without a bid."""
+    with pytest.raises(ValidationError, match=r"ever close; set streams.items.punctuated_on: \[item_id, sel"):
+        by("bids.tip", "items.seller_id", kind=JoinType.LEFT)
 
 
 def timed(minute: str, *, joined: bool, **fields: Any) -> Pipeline:

@@ -127,7 +127,8 @@ def test_tables_have_the_last_step_alone() -> None:
     document = _grouped({"max": "late"})
     document["tables"]["paid"] = {}
     with pytest.raises(
-        ValidationError, match=r"tables.paid: rows of paid are neither those of a stream, a row"
+        ValidationError,
+        match=r"tables.paid: row steps behind paid change its results before they come",
     ):
         Pipeline.model_validate(document)
     document = _grouped({"max": "late"})

@@ -129,7 +129,7 @@ def test_groups_of_groups_are_explained() -> None:
         ({"by": "lot", "tables": {"grouped": {}}}, "steps.totals: no table has its groups"),
         (
             {"by": "top", "groups": ("items.seller_id",)},
-            "so no group would ever close; set streams.items.punctuated_on: [seller_id]",
+            "so no group would ever close; set streams.items.punctuated_on: [item_id, lot, seller_id]",
         ),
         (
             {

@@ -173,11 +173,22 @@ def test_two_joins_in_one_are_refused() -> None:
     ) in str(caught.value)
 
 
+def test_a_first_join_that_announces_no_pattern_is_named() -> None:
+    """The orders promise the customer, but their join tells the next one nothing about it."""
+    document: dict[str, Any] = two_stages(**WINDOWS, by=["customer_id"], promised=PROMISED).model_dump()
+    document["streams"]["tickets"]["punctuated_on"] = []
+    document["steps"]["paid"] |= {"preset": "pjoin", "window": None}
+    with pytest.raises(
+        ValidationError, match=r"or leave steps.paid.preset out, since pjoin announces no pat"
+    ):
+        Pipeline.model_validate(document | {"tables": {"grouped": {}}})
+
+
 @pytest.mark.parametrize(
     ("by", "promised", "why"),
     [
         (["customer_id"], {}, "no stream is punctuated on 'customer_id', so no group would ever close"),
-        (["payments.payer_id"], PROMISED, "set streams.payments.punctuated_on: [payer_id]"),
+        (["payments.payer_id"], PROMISED, "set streams.payments.punctuated_on: [order_id, payer_id]"),
         (
             ["tickets.payer_id"],
             {},
