@@ -513,10 +513,20 @@ class Stage:
 
     def closes_key(self, stream: str) -> bool:
         """Return whether a stream can close keys, as `closes_keys` does, or does its part in a union."""
+        return bool(self.pipeline.streams[stream].ordered) or self._closes_without_order(stream)
+
+    def _closes_without_order(self, stream: str) -> bool:
         declared, key = self.pipeline.streams[stream], set(self.key)
         rule = set(declared.closes.on) if declared.closes else set()
         promised = {*declared.punctuated_on, *(rule if rule <= key else ())}
-        return bool(declared.ordered or declared.unique or declared.clustered) or key <= promised
+        return bool(declared.unique or declared.clustered) or key <= promised
+
+    def announces_keys(self, given: str) -> bool:
+        """Return whether an input closes keys that are announced.
+
+        A key that only orders have closed is not announced. So the next stage does not learn that it is over.
+        """
+        return all(map(self._closes_without_order, self.pipeline.flow.members_of(given)))
 
     @property
     def closers(self) -> dict[str, tuple[str, ...]]:
@@ -534,7 +544,7 @@ class Stage:
                 if self.key_name(f"{stream}_{column}") is not None
             }
             restricted = self.pipeline.restricted(stream, own)
-            if self.same_key and stream in self.earlier.inputs and self.earlier.closes_keys(stream):
+            if self.same_key and stream in self.earlier.inputs and self.earlier.announces_keys(stream):
                 restricted = self.earlier.key
             if restricted:
                 found[stream] = restricted

@@ -173,6 +173,41 @@ def test_two_joins_in_one_are_refused() -> None:
     ) in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("payments", "bound"),
+    [
+        ({"punctuated_on": "k"}, "bounded by paid's punctuations on k"),
+        ({"unique": "k"}, "bounded by paid's punctuations on k"),
+        (
+            {"ordered": {"k": "ascending"}},
+            "unbounded, since steps.served.window.tickets is not set and no stream",
+        ),
+    ],
+)
+def test_an_order_alone_closes_no_key_of_the_next_stage(payments: dict[str, Any], bound: str) -> None:
+    """No order is announced, so tickets stayed for ever though their state was said to be bounded."""
+    declared: dict[str, dict[str, Any]] = {
+        "orders": {"ordered": {"k": "ascending"}},
+        "payments": payments,
+        "tickets": {"punctuated_on": "k"},
+    }
+    stream = {"columns": {"k": "long", "at": "timestamp"}, "event_time": {"column": "at"}}
+    pipeline = Pipeline.model_validate(
+        {
+            "name": "two",
+            "streams": {name: {"topic": name, **stream, **fields} for name, fields in declared.items()},
+            "steps": {
+                "paid": {"join": ["orders", "payments"], "on": "k"},
+                "served": {"join": ["paid", "tickets"], "on": "k"},
+            },
+            "tables": {"served": {}},
+            "unbounded_state": "allow",
+        }
+    )
+
+    assert bound in next(str(state) for state in states(pipeline) if state.name == "tickets rows")
+
+
 def test_a_first_join_that_announces_no_pattern_is_named() -> None:
     """The orders promise the customer, but their join tells the next one nothing about it."""
     document: dict[str, Any] = two_stages(**WINDOWS, by=["customer_id"], promised=PROMISED).model_dump()
