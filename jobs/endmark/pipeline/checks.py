@@ -396,8 +396,8 @@ def _check_closing(pipeline: Pipeline, field: str) -> None:
         if earlier is not None and not earlier.announces:
             mends, of_last = [*mends, _announcing(earlier)], "of the last join "
         raise ValueError(
-            f"{field}.by: no stream {of_last}is punctuated on {_listed(pipeline.key)}, so no group would ever "
-            f"close; {', or '.join(mends)}"
+            f"{field}.by: no stream {of_last}is punctuated on {_listed(pipeline.key)}, so no group would "
+            f"ever close; {', or '.join(mends)}"
         )
     if pipeline.join is not None and PRESETS[pipeline.join.preset].propagate is Propagation.NEVER:
         able = [preset for preset, ability in PRESETS.items() if ability.propagate is not Propagation.NEVER]
