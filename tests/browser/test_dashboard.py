@@ -238,6 +238,7 @@ def test_news_come_without_asking(running_job: Job, page: Page, sidecar: Sidecar
         "tables": [],
         "published": {},
         "whole_topics": [],
+        "binary_topics": [],
         "fields": {},
         "lookups": [],
         "join": None,

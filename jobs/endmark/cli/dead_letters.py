@@ -26,7 +26,6 @@ from endmark.cli.options import (
 from endmark.control.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
 from endmark.errors import ConfigError
 from endmark.pipeline.file import load
-from endmark.pipeline.formats import FORMATS
 from endmark.storage import Location, delta_table, location
 
 if TYPE_CHECKING:
@@ -148,12 +147,9 @@ def _mended(spec: Pipeline, letter: DeadLetter, text: str | None, file: Path | N
             return file.read_bytes()
         except OSError as error:
             raise ConfigError(f"--value-file {file} cannot be read: {error}; name another") from None
-    for name, stream in spec.streams.items():
+    if letter.at.topic in spec.binary_topics:
         # Such a text became a dead letter, and the first one could not be replayed any more.
-        if stream.topic == letter.at.topic and FORMATS[stream.format].schemas is not None:
-            raise ConfigError(
-                f"stream {name} is {stream.format}, whose records are no text; give a --value-file"
-            )
+        raise ConfigError(f"records of {letter.at.topic} are no text; give a --value-file")
     return str(text).encode()
 
 

@@ -77,7 +77,8 @@ class Description(BaseModel):
     """The parts of a pipeline by name.
 
     `topics` has the topic of each stream, in the order of the columns of results. `whole_topics` are those
-    whose streams take columns from keys, headers or timestamps. `steps` has the steps as
+    whose streams take columns from keys, headers or timestamps, and `binary_topics` those whose records are
+    no text. `steps` has the steps as
     the file has them, `tables` those that the job writes, and `published` the topic of each step that is
     published. `keys` has the types of the key columns of each stage. `fields` has the parts of the file with
     knobs, by their places, with durations in seconds. `join` is the place of the one join; it is `None`
@@ -90,6 +91,7 @@ class Description(BaseModel):
     tables: list[TableDescription]
     published: dict[str, str]
     whole_topics: list[str]
+    binary_topics: list[str]
     control_topic: str
     keys: list[dict[str, str]]
     fields: Steps
@@ -107,6 +109,7 @@ def describe(pipeline: Pipeline) -> Description:
         tables=[_table(pipeline, rows, name) for rows, name in pipeline.directories.items()],
         published={name: publish.topic for name, publish in pipeline.publish.items()},
         whole_topics=pipeline.whole_topics,
+        binary_topics=pipeline.binary_topics,
         control_topic=pipeline.control_topic,
         keys=[{name: str(kind) for name, kind in key.items()} for key in keys_of(pipeline)],
         fields=steps_of(pipeline),

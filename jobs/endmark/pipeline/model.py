@@ -249,6 +249,12 @@ class Pipeline(Model):
             stream.topic for stream in self.streams.values() if len(stream.value_paths) < len(stream.columns)
         ]
 
+    @property
+    def binary_topics(self) -> list[str]:
+        """The topics of streams whose records are no text, such as those in Avro."""
+        streams = self.streams.values()
+        return [stream.topic for stream in streams if FORMATS[stream.format].schemas is not None]
+
     def deleted_on(self, stream: str) -> tuple[str, ...]:
         """Return the columns that a deletion in a change stream names; none if it has no effect.
 

@@ -92,6 +92,13 @@ def replay_letter(
     if letter.at.topic not in described.topics.values():
         why = f"{letter.at.topic} is no stream's topic; to mend a control record, turn the knob"
         raise Refusal(400, why)
+    if what.text is not None and letter.at.topic in described.binary_topics:
+        # Such a text became a dead letter, and the first one could not be replayed any more.
+        why = (
+            f"records of {letter.at.topic} are no text; give the bytes by "
+            f"endmark dead-letters replay PIPELINE {letter.at} --value-file FILE"
+        )
+        raise Refusal(400, why)
     sent = letter.value if what.text is None else what.text.encode()
     try:
         return _replayed(source.replay(broker, letter, sent, caller.named(what.by), described.whole_topics))

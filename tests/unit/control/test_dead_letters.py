@@ -193,6 +193,7 @@ def test_letters_over_http(ops: OpsDatabase, table: Path) -> None:
         ({"at": "bids/0"}, 400, "is no place"),
         ({"at": "bids/0/5"}, 404, "no dead letter is of bids/0/5"),
         ({"at": "small-control/0/1"}, 400, "turn the knob"),
+        ({"at": "items/0/9", "text": "{}"}, 400, "records of items are no text; give the bytes by endmark"),
         ({"at": "bids/0/4"}, 503, "no Kafka broker at 127.0.0.1:1"),
     ],
 )
@@ -201,7 +202,8 @@ def test_a_replay_that_cannot_be_is_refused_with_why(
 ) -> None:
     write_letters(table, [("small-control", 0, 1, "bad_control", "it is none", b"{}")])
     described = describe(make_pipeline())
-    described.topics["bids"] = "bids"
+    described.topics |= {"bids": "bids", "items": "items"}
+    described.binary_topics.append("items")
     ops.describe("small", described.model_dump())
     reach = Reach(WRITE_ONLY, NOBODY, str(table.parent))
     api = OpsClient(create_app(str(ops.engine.url), reach=reach), headers=bearer(WRITER))
@@ -329,7 +331,7 @@ def test_a_text_is_not_sent_in_place_of_bytes(tmp_path: Path) -> None:
     refused = endmark("dead-letters", "replay", str(file), "bids/1/9", *to, "--value={}")
 
     assert refused.returncode == 2, refused.stderr
-    assert "stream bids is avro, whose records are no text; give a --value-file" in refused.stderr
+    assert "records of bids are no text; give a --value-file" in refused.stderr
 
 
 def test_all_letters_of_a_condition_are_replayed_once(

@@ -29,6 +29,7 @@ TOLD = Description(
     tables=[],
     published={},
     whole_topics=[],
+    binary_topics=[],
     control_topic="control",
     keys=[],
     fields={},
