@@ -46,7 +46,7 @@ def test_graphs_with_unions_equal_their_recomputation(data: st.DataObject) -> No
     require_any_same(data, data.draw(graphs(union=True)))
 
 
-@cases(5)
+@cases(2)
 @given(data=st.data())
 def test_graphs_with_groups_by_time_equal_their_recomputation(data: st.DataObject) -> None:
     """A group by a derived time is final once progress is beyond it and no older row waits."""

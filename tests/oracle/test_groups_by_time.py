@@ -89,13 +89,13 @@ def hold(data: st.DataObject, kind: JoinType | None) -> None:
     event(f"rollup: {bool(found.get('rollup'))}")
 
 
-@cases(15)
+@cases(6)
 @given(data=st.data())
 def test_groups_of_a_stream_alone(data: st.DataObject) -> None:
     hold(data, None)
 
 
-@cases(15)
+@cases(6)
 @given(data=st.data(), kind=st.sampled_from(JoinType))
 def test_groups_of_a_join(data: st.DataObject, kind: JoinType) -> None:
     hold(data, kind)
