@@ -371,17 +371,21 @@ def _announcing(stage: Stage) -> str:
 def _promised(pipeline: Pipeline, stream: str, columns: Sequence[str]) -> str:
     """Say how a stream comes to promise something about columns; `stream` may be `<name>`, for any one."""
     promise = f"set streams.{stream}.punctuated_on: [{', '.join(columns)}]"
-    sent = {column for declared in pipeline.streams.values() for column in declared.columns}
-    if derived := [column for column in columns if column not in sent]:
+    if derived := _derived(pipeline, columns):
         listed = ", ".join(derived)
         return f"let records have {listed}, since no punctuation restricts a derived column, and {promise}"
     return promise
 
 
+def _derived(pipeline: Pipeline, columns: Sequence[str]) -> list[str]:
+    """Return those of some columns that no record has."""
+    sent = {column for declared in pipeline.streams.values() for column in declared.columns}
+    return [column for column in columns if column not in sent]
+
+
 def _by_time(pipeline: Pipeline, columns: Sequence[str]) -> list[str]:
     """Say how progress makes groups final, if some of their columns are derived."""
-    sent = {column for declared in pipeline.streams.values() for column in declared.columns}
-    if sent.issuperset(columns):
+    if not _derived(pipeline, columns):
         return []
     how = "group by a time that date_trunc or time_bucket makes of the event time, in a row step in front of "
     return [f"{how}lookups, since progress makes such groups final"]
