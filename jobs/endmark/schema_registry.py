@@ -312,8 +312,13 @@ class SchemaRegistry:
 
 
 @lru_cache(maxsize=2)
-def _trust(ca: str | None, _: int) -> SSLContext:
-    """Return the authorities that we trust, given `ca` of a registry and the number of the present minute."""
+def _trust(ca: str | None, _minute: int) -> SSLContext:
+    """Return the authorities that we trust, as they were read in a minute.
+
+    Args:
+        ca: the field `ca` of the registry.
+        _minute: the number of the present minute. Another one makes the cache read the authorities anew.
+    """
     import ssl
 
     return ssl.create_default_context(cadata=ca)

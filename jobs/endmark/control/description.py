@@ -77,13 +77,12 @@ class Description(BaseModel):
     """The parts of a pipeline by name.
 
     `topics` has the topic of each stream, in the order of the columns of results. `whole_topics` are those
-    whose streams take columns from keys, headers or timestamps, and `binary_topics` those whose records are
-    no text. `steps` has the steps as
-    the file has them, `tables` those that the job writes, and `published` the topic of each step that is
-    published. `keys` has the types of the key columns of each stage. `fields` has the parts of the file with
-    knobs, by their places, with durations in seconds. `join` is the place of the one join; it is `None`
-    without one, and with several. `windows` has the seconds for which a row of each stream or union stays
-    joinable, or `None` for ever. `states` has each state with its bound.
+    whose streams take columns from keys, headers or timestamps. `binary_topics` are those whose records are
+    no text. `steps` has the steps as the file has them, `tables` those that the job writes, and `published`
+    the topic of each step that is published. `keys` has the types of the key columns of each stage. `fields`
+    has the parts of the file with knobs, by their places, with durations in seconds. `join` is the place of
+    the one join; it is `None` without one, and with several. `windows` has the seconds for which a row of
+    each stream or union stays joinable, or `None` for ever. `states` has each state with its bound.
     """
 
     topics: dict[str, str]

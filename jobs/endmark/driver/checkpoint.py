@@ -358,7 +358,7 @@ def changed(pinned: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]
             else _changes(name, stored.get(name), now)
         )
     ]
-    # Of other inputs, a section says that they are new. A checkpoint of before has no keys.
+    # If an input is new, its section says so. A checkpoint of an earlier commit has no keys yet.
     return changes or _keys(pinned.get("keys", {}), settings["keys"])
 
 
