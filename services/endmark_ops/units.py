@@ -57,8 +57,6 @@ UNITS: dict[str, str] = {
     "propagated_punctuations_total": "punctuations",
     "groups_closed_total": "groups",
     "running_groups_total": "rows",
-    "rollup_closed_total": "groups",
-    "running_rollup_total": "rows",
     "state_rows": "rows",
     "state_bytes": "bytes",
     "state_segments": "segments",

@@ -44,7 +44,8 @@ def counted(rows: list[Row]) -> Counter[tuple[Any, ...]]:
 
 def hold_groups(pipeline: Pipeline, found: Tables) -> None:
     """Assert that the newest row of each group counts its results."""
-    newest = {tuple(row[name] for name in pipeline.group_key): row for row in found["running"]}
+    key = pipeline.groups[0].key
+    newest = {tuple(row[name] for name in key): row for row in found["running"]}
     stage = pipeline.last_stage
     by_key = dict(
         zip(pipeline.key, zip(*map(stage.key_columns, stage.shown_inputs), strict=True), strict=True)
@@ -54,10 +55,10 @@ def hold_groups(pipeline: Pipeline, found: Tables) -> None:
         columns = by_key.get(name, (name,))
         return next((row[column] for column in columns if row[column] is not None), None)
 
-    results = Counter(tuple(value(row, name) for name in pipeline.group_key) for row in found["results"])
+    results = Counter(tuple(value(row, name) for name in key) for row in found["results"])
     assert {key: row["n"] for key, row in newest.items()} == results
     final = {key: row["n"] for key, row in newest.items() if row["final"]}
-    assert {tuple(row[name] for name in pipeline.group_key): row["n"] for row in found["groups"]} == final
+    assert {tuple(row[name] for name in key): row["n"] for row in found["groups"]} == final
     event(f"final groups: {bool(final)}")
 
 
@@ -96,7 +97,7 @@ def hold(
         assert not counted(found[role]) - rows
         if completes(pipeline):
             assert counted(found[role]) == rows
-    if pipeline.aggregate is not None:
+    if pipeline.groups:
         hold_groups(pipeline, found)
 
 

@@ -46,7 +46,7 @@ def grouped(draw: st.DrawFn, kind: JoinType | None, keys: KeyKind) -> Pipeline:
             st.sampled_from(columns), min_size=1, max_size=2, unique_by=partial(result_name, pipeline)
         ).filter(lambda by: regroups(pipeline, by))
     )
-    measures = {} if pipeline.aggregate is None else pipeline.aggregate.model_dump()["measures"]
+    measures = {} if not pipeline.groups else pipeline.groups[0].aggregate.model_dump()["measures"]
     return regrouped(pipeline, by, measures or {"rows": "count"})
 
 
@@ -64,7 +64,7 @@ def regrouped(pipeline: Pipeline, by: list[str], measures: Mapping[str, Any]) ->
     """The pipeline with other groups."""
     document: dict[str, Any] = pipeline.model_dump()
     document["steps"] = {
-        name: step for name, step in document["steps"].items() if name != pipeline.flow.aggregate
+        name: step for name, step in document["steps"].items() if name not in pipeline.flow.groups
     } | {"by_other": {"from": pipeline.flow.results, "aggregate": {"by": by, "measures": measures}}}
     document["tables"] = {
         "results": {"from": pipeline.flow.results},

@@ -44,7 +44,8 @@ def timed(pipeline: Pipeline, by: list[str], **more: Any) -> dict[str, Any]:
     document: dict[str, Any] = with_steps(pipeline, steps).model_dump(by_alias=True)
     results = f"timed_{pipeline.flow.results}"
     results = results if results in document["steps"] else pipeline.flow.results
-    document["steps"].pop(pipeline.flow.aggregate, None)
+    for step in pipeline.flow.groups:
+        document["steps"].pop(step)
     document["steps"]["by_time"] = {"from": results, "aggregate": {"by": by, "measures": {"rows": "count"}}}
     document["steps"] |= more
     document["tables"] = {"groups": {"from": "by_time"}, "running": {"from": "by_time", "mode": "changes"}}
@@ -65,7 +66,7 @@ def grouped(draw: st.DrawFn, kind: JoinType | None) -> Pipeline:
     by = list(dict.fromkeys(by))
     more: dict[str, Any] = {}
     if len(by) == 2 and draw(st.booleans()):
-        tick = next(iter(require(timed(pipeline, by)).group_key))
+        tick = next(iter(require(timed(pipeline, by)).groups[0].references))
         more = {
             "rolled_up": {"from": "by_time", "aggregate": {"by": [tick], "measures": {"groups": "count"}}}
         }

@@ -35,7 +35,8 @@ def rolled_up(pipeline: Pipeline, by: list[str], groups: list[str], measures: di
     if pipeline.join is not None and pipeline.join.type is not JoinType.SEMI:
         first["tips"] = {"sum": "bids.tip"}
     counted = {"by": groups, "measures": first}
-    document["steps"].pop(pipeline.flow.aggregate or "", None)
+    for step in pipeline.flow.groups:
+        document["steps"].pop(step)
     document["steps"] |= {
         "grouped": {"from": pipeline.flow.results, "aggregate": counted},
         "totals": {"from": "grouped", "aggregate": {"by": by, "measures": measures}},
@@ -70,13 +71,13 @@ def hold(data: st.DataObject, pipeline: Pipeline, records: list[Record], sizes: 
         definition = Definition.of_groups(session, pipeline)
         for number, batch in enumerate([*batches_of(records, size), []], 1):
             came.append(found := tasks.batch(batch))
-            changed = found["running_rollup"]
+            changed = found["running:totals"]
             told = [{column: row[column] for column in row if column != "batch"} for row in changed]
             final, running = definition.batch(number, found, tasks.patterns)
-            assert rows_of(found["rollup"]) == final
+            assert rows_of(found["groups:totals"]) == final
             assert rows_of(told) == running
     tables = total(came)
-    event(f"groups of groups: {bool(tables['running_rollup'])}, final: {bool(tables['rollup'])}")
+    event(f"groups of groups: {bool(tables['running:totals'])}, final: {bool(tables['groups:totals'])}")
     with recomputed(pipeline, records, tables, sizes.partitions) as session:
         require_within(session, pipeline)
 
@@ -94,8 +95,8 @@ def test_groups_of_groups_without_a_table_of_the_first_ones(tmp_path: Path) -> N
 
     found = tasks.batch(locate(records))
 
-    assert "groups" not in found
-    rows = [(row["rows"], row["groups"], row["sum"], row["final"]) for row in found["running_rollup"]]
+    assert "groups:grouped" not in found
+    rows = [(row["rows"], row["groups"], row["sum"], row["final"]) for row in found["running:totals"]]
     assert sorted(rows) == [(1, 2, 5, False), (2, 1, 1, False)]
     with recomputed(pipeline, records, found) as session:
         require_within(session, pipeline)
@@ -116,8 +117,8 @@ def test_a_promised_column_of_the_join_key_closes_groups_of_groups(tmp_path: Pat
 
     found = tasks.batch(locate(records))
 
-    assert sorted(row["item_id"] for row in found["groups"]) == [0, 1]
-    assert found["rollup"] == [{"lot": "a", "groups": 2, "rows": 3}]
+    assert sorted(row["item_id"] for row in found["groups:grouped"]) == [0, 1]
+    assert found["groups:totals"] == [{"lot": "a", "groups": 2, "rows": 3}]
     with recomputed(pipeline, records, found) as session:
         require_within(session, pipeline)
 

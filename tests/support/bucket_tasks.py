@@ -27,7 +27,7 @@ from endmark.kafka.ranges import HEADERS, KEY
 from endmark.metrics import sample
 from endmark.operators.stream_join.announce import aligned
 from endmark.pipeline import Lookup, Pipeline, Relation
-from endmark.pipeline.tables import deleted_role, is_latest_role, step_of
+from endmark.pipeline.tables import deleted_role, is_latest_role, is_running_role, kind_of, step_of
 from endmark.relation.contract import PageDirectory, PagedRelation
 from endmark.spark.tables import targets
 from endmark.state import codec
@@ -41,6 +41,18 @@ BUCKETS = Buckets(LABELS[:2])
 Located = tuple[str, int, int, bytes | None, int] | Placed
 Blob = tuple[int, str, bytes]  # a packed row: the label of a bucket, the channel and the bytes
 Tables = dict[str, list[dict[str, Any]]]
+
+
+class Found(Tables):
+    """The rows of tables by channel. `groups` and `running` stand for the one channel of this kind."""
+
+    def __missing__(self, kind: str) -> list[dict[str, Any]]:
+        found = [channel for channel in self if kind_of(channel) == kind]
+        if len(found) != 1:
+            raise KeyError(f"{kind}: {found}")
+        return self[found[0]]
+
+
 KAFKA = pa.schema(
     [
         ("topic", pa.string()),
@@ -170,7 +182,7 @@ class BucketTasks:
         packed = self.pack(records)
         self.reports = []
         reports: list[dict[str, Any]] = []
-        found: Tables = {channel: [] for channel in self._schemas}
+        found: Tables = Found({channel: [] for channel in self._schemas})
         for channel, blob in self._run(packed):
             if channel == channels.METRICS:
                 self.reports.append(json.loads(blob))
@@ -252,14 +264,18 @@ class GroupTasks:
 
         A bucket without a blob does not run.
         """
-        # What is for the sink may have a label that only the stages before have.
-        labels = dict.fromkeys([*self._snapshots, *(label for label, _, _ in packed)])
-        for label in labels:
-            mine = [(channel, blob) for bucket, channel, blob in packed if bucket == label]
-            if label not in self._snapshots:
-                assert all(channels.is_for_sink(channel) for channel, _ in mine)
-                yield from ((label, channel, blob) for channel, blob in mine)
-            elif mine:
+        # What passes through may have a label that only the stages before have. In a job, all stages have the
+        # same labels. Here the first bucket takes it.
+        others = [channel for label, channel, _ in packed if label not in self._snapshots]
+        assert all(map(channels.is_for_sink, others))
+        first = next(iter(self._snapshots))
+        for label in self._snapshots:
+            mine = [
+                (channel, blob)
+                for bucket, channel, blob in packed
+                if (bucket if bucket in self._snapshots else first) == label
+            ]
+            if mine:
                 task = GroupTask(self.stage, self._store, self._snapshots[label])
                 output = task.run(mine)
                 if self._onward is not None:
@@ -276,14 +292,14 @@ def announced_together(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def number_running(tables: Tables, batch: int) -> None:
     """Add the number of the batch to running groups, which the sink does in a job."""
-    for channel in (channels.RUNNING, channels.RUNNING_ROLLUP):
-        for row in tables.get(channel, []):
+    for channel in filter(is_running_role, tables):
+        for row in tables[channel]:
             row["batch"] = batch
 
 
 def total(batches: Iterable[Mapping[str, list[dict[str, Any]]]]) -> Tables:
     """The rows of all batches."""
-    tables: Tables = {}
+    tables: Tables = Found()
     for batch in batches:
         for channel, rows in batch.items():
             tables.setdefault(channel, []).extend(rows)

@@ -39,7 +39,7 @@ class Definition:
     Args:
         session: the session, which has no other definition.
         pipeline: the pipeline.
-        takes: the table of the rows that are grouped, `results` or `groups`.
+        takes: the kind of the rows that are grouped.
         columns: the SQL of each column of the group key.
         measures: the SQL of each measure.
     """
@@ -65,8 +65,7 @@ class Definition:
     @classmethod
     def of_results(cls, session: Session, pipeline: Pipeline) -> Self:
         """The definition of a pipeline's groups of results."""
-        aggregate = pipeline.aggregate
-        assert aggregate is not None
+        aggregate = pipeline.groups[0].aggregate
         columns = {result_name(pipeline, each): _value(pipeline, each) for each in aggregate.by}
         measures = {column: expression(pipeline, each) for column, each in aggregate.measures.items()}
         return cls(session, pipeline, "results", columns, measures)
@@ -74,11 +73,12 @@ class Definition:
     @classmethod
     def of_groups(cls, session: Session, pipeline: Pipeline) -> Self:
         """The definition of a pipeline's groups of final groups."""
-        rollup = pipeline.rollup
-        assert rollup is not None
-        types = pipeline.group_columns()
+        [rollup] = pipeline.rollups
+        types = rollup.of.columns()
         measures = {column: over(each, types) for column, each in rollup.aggregate.measures.items()}
-        return cls(session, pipeline, "groups", {each: name(each) for each in rollup.key}, measures)
+        return cls(
+            session, pipeline, rollup.of.final_role, {each: name(each) for each in rollup.key}, measures
+        )
 
     def batch(self, number: int, found: Tables, patterns: list[Row]) -> tuple[Rows, Rows]:
         """The rows that a batch must add to the table of final groups, and to that of groups so far.

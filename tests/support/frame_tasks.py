@@ -89,7 +89,7 @@ class FrameTasks:
             for side, frame in frames.items()
         }
         self._plan = BucketPlan(
-            (self._streams["left"], self._streams["right"]), kind, residual, policy, None, in_band=True
+            (self._streams["left"], self._streams["right"]), kind, residual, policy, (), in_band=True
         )
         shown = ["left"] if kind is JoinType.SEMI else ["left", "right"]
         fields = [field for side in shown for field in self._streams[side].side.schema]

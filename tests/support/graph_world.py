@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypothesis import assume
 from hypothesis import strategies as st
@@ -28,6 +28,23 @@ from support.verify_steps import DERIVE, LATER, TICK, WHERE, deduplicates
 from support.verify_world import instant
 
 Document = dict[str, Any]
+
+
+class _Named(NamedTuple):
+    """The names of an aggregate and of its tables: of final groups, and of groups so far."""
+
+    step: str
+    final: str
+    running: str
+
+
+_GROUPS = _Named("grouped", "groups", "running")
+_FURTHER_GROUPS = _Named("further", "further_groups", "further_running")
+_ROLLUP = _Named("rolled_up", "rollup", "running_rollup")
+_FURTHER_ROLLUP = _Named("further_rolled_up", "further_rollup", "further_running_rollup")
+_THIRD_ROLLUP = _Named("rolled_up_too", "third_rollup", "third_running_rollup")
+
+
 STREAMS = ("north", "east", "south", "west", "far")
 TIME = "moment"
 # The types of key columns, and how each spells a small number.
@@ -102,9 +119,12 @@ def graphs(
             document = _if_valid(document, {"steps": {str(stage.steps.join): joined}})
     document, results = draw(behind_joins(document, results))
     if ticks or draw(st.integers(0, 5)) < 5:
-        document = draw(_grouped(document, require(document), results, ticks))
-        if "grouped" in document["steps"] and draw(st.booleans()):
-            document = draw(_rolled_up(document, require(document)))
+        document = draw(_grouped(document, require(document), results, ticks, _GROUPS))
+        if draw(st.integers(0, 2)) == 0:
+            document = draw(_grouped(document, require(document), results, ticks, _FURTHER_GROUPS))
+        for of, named in ((_GROUPS, _ROLLUP), (_FURTHER_GROUPS, _FURTHER_ROLLUP), (_GROUPS, _THIRD_ROLLUP)):
+            if of.step in document["steps"] and draw(st.integers(0, 2)) == 0:
+                document = draw(_rolled_up(document, require(document), of, named))
     draw(_published(document, results))
     document = draw(_deduplicated(document, require(document)))
     for name in [*document["streams"], *document["steps"]]:
@@ -634,7 +654,12 @@ def inserted(document: Document, behind: str, name: str, step: Document) -> Docu
 
 @st.composite
 def _grouped(
-    draw: st.DrawFn, document: Document, pipeline: Pipeline, results: str, ticks: Sequence[str]
+    draw: st.DrawFn,
+    document: Document,
+    pipeline: Pipeline,
+    results: str,
+    ticks: Sequence[str],
+    named: _Named,
 ) -> Document:
     """The document with groups, by one of some derived times if there are any, in tables of any mode."""
     shown = _shown(pipeline)
@@ -662,26 +687,29 @@ def _grouped(
         adds = kind.domain in (Domain.LONG, Domain.DOUBLE, Domain.DECIMAL) and kind.precision <= 20
         functions = [name for name, each in FUNCTIONS.items() if name != "count" and (adds or not each.adds)]
         measures[f"m{number}"] = {draw(st.sampled_from(functions)): column}
-    tables: Document = {"groups": {"from": "grouped"}}
+    tables: Document = {named.final: {"from": named.step}}
     if running := draw(st.sampled_from([None, "changes", "upsert"])):
-        tables["running"] = {"from": "grouped", "mode": running}
+        tables[named.running] = {"from": named.step, "mode": running}
     if running and draw(st.booleans()):
-        del tables["groups"]
-    upserted = {"running": {"from": "grouped", "mode": running or "upsert"}}
+        del tables[named.final]
+    upserted = {named.running: {"from": named.step, "mode": running or "upsert"}}
     for wanted in (tables, tables | upserted, upserted):
         step = {"from": results, "aggregate": {"by": by, "measures": measures}}
-        changed = _if_valid(document, {"steps": {"grouped": step}, "tables": wanted})
+        changed = _if_valid(document, {"steps": {named.step: step}, "tables": wanted})
         if changed is not document:
             if draw(st.integers(0, 4)) == 0:
-                del changed["tables"]["results"]
+                changed["tables"].pop("results", None)
             return changed
     return document
 
 
 @st.composite
-def _rolled_up(draw: st.DrawFn, document: Document, pipeline: Pipeline) -> Document:
-    """The document with groups of final groups, in tables of any mode."""
-    groups, key = pipeline.group_columns(), list(pipeline.group_key)
+def _rolled_up(
+    draw: st.DrawFn, document: Document, pipeline: Pipeline, of: _Named, named: _Named
+) -> Document:
+    """The document with groups of some final groups, in tables of any mode."""
+    [taken] = [groups for groups in pipeline.groups if groups.step == of.step]
+    groups, key = taken.columns(), list(taken.key)
     single = [name for name, kind in groups.items() if not kind.many]
     able = [name for name in single if groups[name].domain is not Domain.DOUBLE]
     columns = draw(st.sampled_from([key, key, able]))
@@ -691,17 +719,17 @@ def _rolled_up(draw: st.DrawFn, document: Document, pipeline: Pipeline) -> Docum
         functions = [name for name, each in FUNCTIONS.items() if name != "count" and not each.by_place]
         measures[f"r{number}"] = {draw(st.sampled_from(functions)): column}
     by = draw(st.lists(st.sampled_from(columns), min_size=1, max_size=2, unique=True))
-    tables: Document = {"rollup": {"from": "rolled_up"}}
+    tables: Document = {named.final: {"from": named.step}}
     running: Document = {}
     if mode := draw(st.sampled_from([None, "changes", "upsert"])):
-        running = {"running_rollup": {"from": "rolled_up", "mode": mode}}
-    step = {"from": "grouped", "aggregate": {"by": by, "measures": measures}}
-    upserted = {"running_rollup": {"from": "rolled_up", "mode": mode or "upsert"}}
+        running = {named.running: {"from": named.step, "mode": mode}}
+    step = {"from": of.step, "aggregate": {"by": by, "measures": measures}}
+    upserted = {named.running: {"from": named.step, "mode": mode or "upsert"}}
     for wanted in (tables | running, upserted):
-        changed = _if_valid(document, {"steps": {"rolled_up": step}, "tables": wanted})
+        changed = _if_valid(document, {"steps": {named.step: step}, "tables": wanted})
         if changed is not document:
             if draw(st.booleans()):
-                changed = _without(changed, "groups")
+                changed = _without(changed, of.final)
             return changed
     return document
 

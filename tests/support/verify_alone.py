@@ -26,13 +26,13 @@ def alone(pipeline: Pipeline, stream: str) -> Pipeline:
         "steps": steps,
         "tables": {"results": {"from": (stream, *names)[-1]}},
     }
-    if pipeline.aggregate is not None and pipeline.closes_keys(stream):
+    if pipeline.groups and pipeline.closes_keys(stream):
         measures: dict[str, Any] = {
             name: measure.model_dump()
-            for name, measure in pipeline.aggregate.measures.items()
+            for name, measure in pipeline.groups[0].aggregate.measures.items()
             if measure.column is None or measure.column.partition(".")[0] in shown
         }
-        grouping = pipeline.aggregate.model_dump() | {"measures": measures or {"rows": "count"}}
+        grouping = pipeline.groups[0].aggregate.model_dump() | {"measures": measures or {"rows": "count"}}
         steps["by_key"] = {"from": (stream, *names)[-1], "aggregate": grouping}
         document["tables"] |= {
             name: table.model_dump() | {"from": "by_key"}

@@ -72,14 +72,14 @@ class _World(Came):
         ]
 
     def groups(self, results: list[dict[str, Any]]) -> list[Row]:
-        if self.pipeline.aggregate is None:
+        if not self.pipeline.groups:
             return []
         by_key: dict[Key, list[dict[str, Any]]] = {}
         for row in results:
             sides = (self._key_of(name, row) for name in self.pipeline.sides)
             by_key.setdefault(next(key for key in sides if None not in key), []).append(row)
         return [
-            self._group(self.pipeline.aggregate, key, rows)
+            self._group(self.pipeline.groups[0].aggregate, key, rows)
             for key, rows in by_key.items()
             if self._is_final(key)
         ]

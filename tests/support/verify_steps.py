@@ -112,7 +112,7 @@ def _unused(pipeline: Pipeline, stream: str) -> list[str]:
     """The columns of a stream that nothing needs."""
     declared = pipeline.streams[stream]
     needed = {declared.event_time.column, *declared.promised_on, *pipeline.key, "seller_id"}
-    for measure in pipeline.aggregate.measures.values() if pipeline.aggregate else ():
+    for measure in pipeline.groups[0].aggregate.measures.values() if pipeline.groups else ():
         origin, _, column = (measure.column or "").partition(".")
         needed |= {column} if origin == stream else set()
     where = (pipeline.join.where or "").lower() if pipeline.join else ""

@@ -58,7 +58,7 @@ def sink(spark: SparkSession, task: Task) -> Callable[[DataFrame, int], None]:
             groups = whole.groupBy(F.col("items_item_id").alias("item_id")).agg(*measures)
             tables = (
                 (whole, pipeline.directories["results"]),
-                (groups, pipeline.directories["groups"]),
+                (groups, pipeline.directories[pipeline.groups[0].final_role]),
             )
             with ThreadPoolExecutor(len(tables)) as writers:
                 done = [

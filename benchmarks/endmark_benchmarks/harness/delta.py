@@ -34,9 +34,10 @@ def digests(pipeline: Pipeline, warehouse: Path, figures: Sequence[str] = ()) ->
     """
     tables = pipeline.directories
     found = result_digests(pipeline, _files(warehouse / tables["results"]), figures)
-    if "groups" in tables:
-        columns = list(pipeline.group_columns())
-        found.append(_digest(_files(warehouse / tables["groups"]), _GROUPS, _hashed(columns)))
+    for groups in pipeline.groups:
+        if groups.final_role in tables:
+            files = _files(warehouse / tables[groups.final_role])
+            found.append(_digest(files, _GROUPS, _hashed(list(groups.columns()))))
     return found
 
 

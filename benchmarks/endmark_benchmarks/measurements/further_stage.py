@@ -135,17 +135,18 @@ def require_right_groups(name: str, pipeline: Pipeline, warehouse: Path) -> None
     Raises:
         DisagreementError: a group is missing, differs, or should not be there.
     """
-    [(key, reference)] = pipeline.group_key.items()
+    [groups] = pipeline.groups
+    [(key, reference)] = groups.references.items()
     source = f"items_{reference.removeprefix('items.')}"
     files = {
         role: DeltaTable(str(warehouse / pipeline.directories[of])).file_uris()
-        for role, of in (("groups", "running"), ("results", "results"))
+        for role, of in (("groups", groups.running_role), ("results", "results"))
     }
     with in_memory() as connection:
         statement = _WRONG_GROUPS.format(key=key, source=source)
-        [(groups, wrong)] = connection.execute(statement, files).fetchall()
+        [(number, wrong)] = connection.execute(statement, files).fetchall()
     if wrong:
-        raise DisagreementError(f"{name}: {wrong:,} of {groups:,} groups are not those of the results")
+        raise DisagreementError(f"{name}: {wrong:,} of {number:,} groups are not those of the results")
 
 
 def _latency(options: FurtherStageOptions, say: Callable[[str], None]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from endmark.control.askable_keys import keys_of
 from endmark.control.knobs import Steps, as_number, steps_of
 from endmark.pipeline.boundedness import states
-from endmark.pipeline.tables import is_step_role
+from endmark.pipeline.tables import kind_of
 
 if TYPE_CHECKING:
     from endmark.pipeline import Pipeline
@@ -32,8 +32,9 @@ class TableDescription(BaseModel):
     """One Delta table, and the kind of its rows.
 
     `name` is its directory within the warehouse. `step` is the stream or step whose rows it has; `rows` is
-    `step` if it is in front of the results, and `latest` if the table has the newest row of each key. Tables
-    that each pipeline writes come with the results.
+    `step` if it is in front of the results, and `latest` if the table has the newest row of each key. An
+    aggregate has `groups`, the final ones, or `running` ones, so far. Tables that each pipeline writes come
+    with the results.
     """
 
     name: str
@@ -41,8 +42,6 @@ class TableDescription(BaseModel):
         "results",
         "groups",
         "running",
-        "rollup",
-        "running_rollup",
         "step",
         "latest",
         "dead_letters",
@@ -137,5 +136,4 @@ def _step(name: str, step: Step) -> StepDescription:
 def _table(pipeline: Pipeline, rows: str, name: str) -> TableDescription:
     table = pipeline.tables.get(name)
     step = pipeline.flow.results if table is None else table.source or name
-    kind = rows.partition(":")[0] if is_step_role(rows) else rows
-    return TableDescription.model_validate({"name": name, "rows": kind, "step": step})
+    return TableDescription.model_validate({"name": name, "rows": kind_of(rows), "step": step})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from endmark.pipeline.tables import is_step_role
+from endmark.pipeline.tables import is_group_role, is_step_role
 from endmark.state import codec
 from endmark.state.keys import bucket_of
 from endmark.state.row_bytes import BYTES_AT_ONCE
@@ -45,12 +45,9 @@ GROUP_INPUTS = "group_inputs"  # the columns of results, or of final groups, tha
 REPORT = (
     "report"  # statements of one bucket about the patterns that can close a key or group of the next stage
 )
-# Channels to the sink. Rows of a stream or step in front of the results have the channel of `step_role`.
+# Channels to the sink. Rows of a stream or step in front of the results have the channel of `step_role`,
+# and groups those of `final_role` and `running_role`.
 RESULTS = "results"
-GROUPS = "groups"
-RUNNING = "running"  # groups that a batch has changed
-ROLLUP = "rollup"  # groups of final groups
-RUNNING_ROLLUP = "running_rollup"  # those that a batch has changed
 DEAD_LETTERS = "dead_letters"
 VIOLATIONS = "violations"
 ANNOUNCED = "announced"  # output punctuations
@@ -65,10 +62,6 @@ VALUE = "$value"  # the column of rows with the value of their Kafka record
 TO_SINK = frozenset(
     {
         RESULTS,
-        GROUPS,
-        RUNNING,
-        ROLLUP,
-        RUNNING_ROLLUP,
         DEAD_LETTERS,
         VIOLATIONS,
         ANNOUNCED,
@@ -174,7 +167,7 @@ class Packer:
 
 def is_for_sink(channel: str) -> bool:
     """Return whether a channel goes to the sink, so that all stages pass it on."""
-    return channel in TO_SINK or is_step_role(channel)
+    return channel in TO_SINK or is_step_role(channel) or is_group_role(channel)
 
 
 def stream_channel(channel: str, stream: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from endmark.operators.stream_join.announce import ALL_VALUES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,19 @@ class ClosingPatterns:
             return None
         return {self.equals[name]: pattern for name, pattern in patterns.items()}
 
-    def narrowed(self, report: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the statements of a bucket's report about patterns that can close a key."""
-        return {
-            "released": {text: by for text, by in report["released"].items() if self.read(text) is not None},
-            "waiting": [text for text in report["waiting"] if self.read(text) is not None],
-            "times": {column: each for column, each in report["times"].items() if column in self.equals},
-        }
+
+def narrowed(readers: Sequence[ClosingPatterns], report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the statements of a bucket's report about patterns that close a key for one of some readers."""
+
+    def closes(text: str) -> bool:
+        return any(reader.read(text) is not None for reader in readers)
+
+    return {
+        "released": {text: by for text, by in report["released"].items() if closes(text)},
+        "waiting": [text for text in report["waiting"] if closes(text)],
+        "times": {
+            column: each
+            for column, each in report["times"].items()
+            if any(column in reader.equals for reader in readers)
+        },
+    }

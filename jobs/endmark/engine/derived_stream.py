@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from endmark.engine import channels
 from endmark.engine.channels import stream_channel
-from endmark.engine.closing_patterns import ClosingPatterns
+from endmark.engine.closing_patterns import ClosingPatterns, narrowed
 from endmark.engine.ingest.punctuation_rows import closed_keys
 from endmark.engine.streams import StreamPlan, arrow_schema, microseconds
 from endmark.metrics import sample
@@ -83,7 +83,7 @@ class DerivedStream:
             offset=None,
             window=microseconds(stage.window_of(name)),
             punctuated_on=(*columns, *beside),
-            times=stage.pipeline.group_times.get(name),
+            times=stage.pipeline.derived_times.get(name),
         )
         arriving = dict(stage.arriving(name))
         stream = StreamPlan(name, "", arriving, side.punctuated_on, columns, side)
@@ -117,7 +117,7 @@ class DerivedStream:
                 yield from self._closing(blob) if closes else self._results(label, blob, counts)
             elif channel == channels.REPORT:
                 reported, report = True, json.loads(blob)
-                told = self.patterns.narrowed(report) | {"progress": report["progress"]}
+                told = narrowed([self.patterns], report) | {"progress": report["progress"]}
                 for bucket in self.buckets.labels:
                     yield bucket, channel, json.dumps(told | {"to": bucket}).encode()
             else:

@@ -79,5 +79,5 @@ def group_stages(pipeline: Pipeline, buckets: Buckets, group_buckets: Buckets) -
     """
     regrouped = GroupStage.of(pipeline, len(buckets), group_buckets)
     reporters = buckets if regrouped is None else group_buckets
-    rolled_up = GroupStage.of_rollup(pipeline, len(reporters), group_buckets)
+    rolled_up = GroupStage.of_rollups(pipeline, len(reporters), group_buckets)
     return [stage for stage in (regrouped, rolled_up) if stage is not None]

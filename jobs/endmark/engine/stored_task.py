@@ -6,8 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from endmark.engine import channels
-from endmark.engine.bucket.task import BucketSnapshot, BucketTask
+from endmark.engine.bucket.task import LOOKUP, BucketSnapshot, BucketTask
 from endmark.engine.groups.task import GroupTask
+from endmark.engine.snapshot_parts import after, decode_parts
 from endmark.state import manifest
 from endmark.state.store import SegmentStore
 
@@ -29,9 +30,7 @@ SNAPSHOT = "snapshot"
 
 def is_idle(snapshot: bytes) -> bool:
     """Return whether no row waits in a lookup of the bucket that has a snapshot."""
-    if manifest.is_one(snapshot):  # of a bucket of groups
-        return True
-    return not any(map(manifest.live_rows, BucketSnapshot.decoded(snapshot).lookups.values()))
+    return not any(map(manifest.live_rows, after(LOOKUP, decode_parts(snapshot)).values()))
 
 
 class StateBlobs:

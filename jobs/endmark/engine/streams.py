@@ -19,6 +19,7 @@ from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.measures import FUNCTIONS
 from endmark.pipeline.record_parts import Origin
 from endmark.pipeline.registry import schemas_of
+from endmark.pipeline.tables import final_role, running_role
 from endmark.schema_registry import SchemaFile
 from endmark.state.keys import KeySpec
 from endmark.state.segment import int64
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 
     from endmark.condition import Condition
     from endmark.operators.group_by.measures import MeasureSpec
-    from endmark.pipeline import Aggregate, Measure, Pipeline
+    from endmark.pipeline import Measure, Pipeline
+    from endmark.pipeline.groups import Groups, ResultGroups
     from endmark.pipeline.rollup import Rollup
     from endmark.pipeline.sources import Stream
     from endmark.pipeline.stage import Stage
@@ -132,18 +134,32 @@ class GroupPlan:
     """The closing group-by over the join's results.
 
     Args:
+        step: the name of the aggregate.
         keys: the columns of the group key.
         measures: the measures.
         columns: the columns of the groups table, in order.
         running: whether each batch puts out the groups that it has changed.
         final: whether groups are put out when they are closed.
+        by_time: whether progress makes groups by derived times final.
     """
 
+    step: str
     keys: list[KeyColumn]
     measures: list[MeasureSpec]
     columns: list[str]
     running: bool = False
     final: bool = True
+    by_time: bool = False
+
+    @property
+    def final_channel(self) -> str:
+        """The channel of final groups."""
+        return final_role(self.step)
+
+    @property
+    def running_channel(self) -> str:
+        """The channel of groups that a batch has changed."""
+        return running_role(self.step)
 
 
 def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, StreamPlan]:
@@ -215,7 +231,7 @@ def _side(pipeline: Pipeline, name: str, stream: Stream) -> SideSpec:
         forget_after=microseconds(stream.forget_keys_after),
         deduplication=_deduplication(stage, name),
         lost=tuple(stage.lost_before(name)),
-        times=pipeline.group_times.get(name),
+        times=pipeline.derived_times.get(name),
     )
 
 
@@ -301,10 +317,8 @@ def nobody(stream: StreamPlan) -> StreamPlan:
     return StreamPlan(_NOBODY, "", {}, (), stream.on, ended)
 
 
-def group_plan(pipeline: Pipeline) -> GroupPlan | None:
-    """Make the plan of a pipeline's group-by on the join key; `None` without one."""
-    if pipeline.aggregate is None or pipeline.regroups:
-        return None
+def group_plans(pipeline: Pipeline) -> tuple[GroupPlan, ...]:
+    """Make the plans of a pipeline's aggregates by the join key."""
     stage = pipeline.last_stage
     # Results of a semi join have no right columns. They always have the key on the left.
     sources = zip(*(stage.key_columns(given) for given in stage.shown_inputs), strict=True)
@@ -312,25 +326,24 @@ def group_plan(pipeline: Pipeline) -> GroupPlan | None:
         KeyColumn(name, kind.arrow, tuple(columns))
         for (name, kind), columns in zip(stage.key_types.items(), sources, strict=True)
     ]
-    return grouped_by(pipeline, pipeline.aggregate, keys)
+    return tuple(grouped_by(groups, keys) for groups in pipeline.groups if not groups.regroups)
 
 
-def grouped_by(pipeline: Pipeline, aggregate: Aggregate, keys: list[KeyColumn]) -> GroupPlan:
-    """Make the plan of the group-by over results, given the columns of its key."""
-    columns, tables = pipeline.group_columns(), pipeline.laid_out
+def grouped_by(groups: ResultGroups, keys: list[KeyColumn]) -> GroupPlan:
+    """Make the plan of an aggregate of results, given the columns of its key."""
+    columns = groups.columns()
     measures = [
         FUNCTIONS[measure.function].implementation()(
-            name, kind=columns[name].arrow, **_source(pipeline, measure)
+            name, kind=columns[name].arrow, **_source(groups.pipeline, measure)
         )
-        for name, measure in aggregate.measures.items()
+        for name, measure in groups.aggregate.measures.items()
     ]
-    final = "groups" in tables or pipeline.rollup is not None
-    return GroupPlan(keys, measures, list(columns), "running" in tables, final)
+    return _group_plan(groups, keys, measures)
 
 
-def rolled_up(pipeline: Pipeline, rollup: Rollup) -> GroupPlan:
-    """Make the plan of the group-by over final groups."""
-    given, columns, tables = pipeline.group_columns(), rollup.columns(), pipeline.laid_out
+def rolled_up(rollup: Rollup) -> GroupPlan:
+    """Make the plan of an aggregate of final groups."""
+    given, columns = rollup.of.columns(), rollup.columns()
     keys = [KeyColumn(name, columns[name].arrow, (name,), nullable=True) for name in rollup.key]
     measures = [
         FUNCTIONS[measure.function].implementation()(
@@ -341,7 +354,19 @@ def rolled_up(pipeline: Pipeline, rollup: Rollup) -> GroupPlan:
         )
         for name, measure in rollup.aggregate.measures.items()
     ]
-    return GroupPlan(keys, measures, list(columns), "running_rollup" in tables, "rollup" in tables)
+    return _group_plan(rollup, keys, measures)
+
+
+def _group_plan(groups: Groups, keys: list[KeyColumn], measures: list[MeasureSpec]) -> GroupPlan:
+    return GroupPlan(
+        groups.step,
+        keys,
+        measures,
+        list(groups.columns()),
+        running=groups.is_running,
+        final=groups.is_final,
+        by_time=groups.end_by_time,
+    )
 
 
 def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:

@@ -95,7 +95,7 @@ class Grouping:
             JoinType.LEFT,
             residual=None,
             policy=policy(Preset.AUTO, windowed=False),
-            group=GroupPlan(columns, measures, group.names, running, final=not running),
+            groups=(GroupPlan(FRAME, columns, measures, group.names, running, final=not running),),
             buckets=buckets,
             made_with={
                 **_made_with(declared, ordered_by, rows, buckets),
@@ -109,9 +109,8 @@ class Grouping:
     @property
     def channel(self) -> str:
         """The channel of the groups among the packed rows of the join."""
-        return (
-            channels.RUNNING if self.plan.group is not None and self.plan.group.running else channels.GROUPS
-        )
+        (groups,) = self.plan.groups
+        return groups.running_channel if groups.running else groups.final_channel
 
     @property
     def renaming(self) -> Renaming:

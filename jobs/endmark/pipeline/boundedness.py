@@ -23,17 +23,19 @@ from endmark.domain import Domain
 from endmark.errors import ConfigError
 from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline.duration_words import in_words
+from endmark.pipeline.groups import ResultGroups
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    from endmark.pipeline.groups import Groups
     from endmark.pipeline.model import Pipeline
-    from endmark.pipeline.rollup import Rollup
     from endmark.pipeline.stage import Stage
     from endmark.pipeline.steps import Deduplicate
 
 _KEYS = "closed keys"
 _VALUES = "seen values"
+_GROUPS = "groups"
 _PUNCTUATIONS = "punctuations"
 _BY_ROWS = ("unique keys", "clusters", "closing rule")
 _TOLD = 3  # the bounds that a text names; two streams have no more
@@ -98,7 +100,7 @@ class State:
     """The state that a pipeline keeps for one input.
 
     Args:
-        input: a stream, `groups` for the aggregate, or the name of an aggregate of its groups.
+        input: a stream, or an aggregate.
         holds: `rows` (which includes what a semi join remembers of the rows it has put out), `closed keys`,
             `seen values` (of which later rows are duplicates) or `groups`.
         bounded_by: the bounds of this state, each of which is enough; empty if nothing bounds it.
@@ -117,7 +119,7 @@ class State:
     @property
     def name(self) -> str:
         """The name for people, such as `bids rows`."""
-        return self.holds if self.input == self.holds else f"{self.input} {self.holds}"
+        return f"{self.input} {self.holds}"
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -198,8 +200,8 @@ def states(pipeline: Pipeline) -> list[State]:
         for side in inputs
         if side.names_keys and side.name in pipeline.inputs
     ]
-    groups = [] if pipeline.aggregate is None else [_all_groups(pipeline, stages[-1][1])]
-    groups += [] if pipeline.rollup is None else [_rollup(pipeline, pipeline.rollup)]
+    groups = [_result_groups(each, stages[-1][1]) for each in pipeline.groups]
+    groups += [_unless_written(each, _by_patterns(each)) for each in pipeline.rollups]
     streams = [side for _, inputs in stages for side in inputs if side.name in pipeline.inputs]
     deduplicated = [(side, pipeline.deduplicate_of(side.name)) for side in streams]
     seen = [_seen_values(side, *found) for side, found in deduplicated if found is not None]
@@ -405,9 +407,9 @@ def _mend_punctuations(silent: Sequence[_Input]) -> list[str]:
     return [" and ".join(mends)] if mends and all(mends) else []
 
 
-def _groups(inputs: list[_Input], preset: Preset) -> State:
+def _groups_of_join(step: str, inputs: list[_Input], preset: Preset) -> State:
     if PRESETS[preset].propagate is Propagation.NEVER:
-        return State("groups", "groups", note=f"since preset {preset} announces no key")
+        return State(step, _GROUPS, note=f"since preset {preset} announces no key")
     bounds: list[Bound] = []
     notes, mends = [], []
     early = PRESETS[preset].propagate is Propagation.EARLY
@@ -436,47 +438,43 @@ def _groups(inputs: list[_Input], preset: Preset) -> State:
             notes.append(f"since {side.name} rows of closed keys stay for ever")
             mends.append(side.mend_window)
     if bounds:
-        return State("groups", "groups", _least(bounds))
-    return State("groups", "groups", note=" and ".join(notes), mends=tuple(dict.fromkeys(mends)))
+        return State(step, _GROUPS, _least(bounds))
+    return State(step, _GROUPS, note=" and ".join(notes), mends=tuple(dict.fromkeys(mends)))
 
 
-def _groups_alone(side: _Input, passing: Sequence[Bound]) -> State:
+def _groups_alone(step: str, side: _Input, passing: Sequence[Bound]) -> State:
     bounds = (Bound((side.name,), (side.closes,), side.on),) if side.closes else ()
-    return State("groups", "groups", (*bounds, *passing))
+    return State(step, _GROUPS, (*bounds, *passing))
 
 
-def _passing(times: Mapping[str, tuple[str, ...]]) -> list[Bound]:
+def _passing(groups: Groups) -> list[Bound]:
     """Return the bounds by the progress of streams, each of which has derived times in the group key."""
-    return [Passing(on=columns, progress_of=(stream,)) for stream, columns in times.items()]
+    return [Passing(on=columns, progress_of=(stream,)) for stream, columns in groups.times.items()]
 
 
-def _all_groups(pipeline: Pipeline, inputs: list[_Input]) -> State:
-    """Return the groups of a pipeline. If a table has their rows so far, they need not be closed."""
-    if pipeline.regroups:
-        closers = pipeline.group_closers.items()
-        bounds = [Bound((stream,), (_PUNCTUATIONS,), columns) for stream, columns in closers]
-        bounds += _passing(pipeline.times_of(pipeline.group_equals))
-        found = State("groups", "groups", tuple(bounds))
-    elif pipeline.join is None:
-        found = _groups_alone(inputs[0], _passing(pipeline.times_of(pipeline.group_equals)))
-    else:
-        found = _groups(inputs, pipeline.join.preset)
-    if found.bounded_by or pipeline.needs_final_groups:
+def _by_patterns(groups: Groups) -> State:
+    """Return groups that patterns and the progress of streams make final."""
+    bounds = [Bound((stream,), (_PUNCTUATIONS,), columns) for stream, columns in groups.closers.items()]
+    return State(groups.step, _GROUPS, (*bounds, *_passing(groups)))
+
+
+def _result_groups(groups: ResultGroups, inputs: list[_Input]) -> State:
+    join = groups.pipeline.join
+    if groups.regroups:
+        return _unless_written(groups, _by_patterns(groups))
+    if join is None:
+        return _unless_written(groups, _groups_alone(groups.step, inputs[0], _passing(groups)))
+    return _unless_written(groups, _groups_of_join(groups.step, inputs, join.preset))
+
+
+def _unless_written(groups: Groups, found: State) -> State:
+    """Return the state of some groups. If a table has their rows so far, they need not be closed."""
+    if found.bounded_by or groups.needs_final:
         return found
-    return _one_for_each("groups", list(pipeline.group_key.values()), pipeline.directories["running"])
-
-
-def _rollup(pipeline: Pipeline, rollup: Rollup) -> State:
-    """Return the groups of an aggregate of groups."""
-    bounds = [Bound((stream,), (_PUNCTUATIONS,), columns) for stream, columns in rollup.closers.items()]
-    if bounds := [*bounds, *_passing(rollup.times)]:
-        return State(rollup.step, "groups", tuple(bounds))
-    return _one_for_each(rollup.step, rollup.key, pipeline.directories["running_rollup"])
-
-
-def _one_for_each(given: str, columns: Sequence[str], table: str) -> State:
-    note = f"one for each value of {', '.join(columns)}, for {table}"
-    return State(given, "groups", note=note, declared=True)
+    named = groups.references.values() if isinstance(groups, ResultGroups) else groups.key
+    table = groups.pipeline.directories[groups.running_role]
+    note = f"one for each value of {', '.join(named)}, for {table}"
+    return State(groups.step, _GROUPS, note=note, declared=True)
 
 
 def _closed_keys(stage: Stage, side: _Input) -> State:

@@ -10,21 +10,19 @@ from endmark.pipeline.asked import asked
 from endmark.pipeline.duration_words import in_words
 from endmark.pipeline.fields import require_column, require_key_column, require_name
 from endmark.pipeline.formats import FORMATS
-from endmark.pipeline.measures import FUNCTIONS
 from endmark.pipeline.record_parts import Origin
-from endmark.pipeline.tables import GROUP_ROLES, RESERVED, is_latest_role, require_layout
+from endmark.pipeline.tables import RESERVED, is_group_role, is_latest_role, require_layout
 from endmark.pipeline.unions import require_alike
 from endmark.pipeline.upserted_rows import require_replaceable
 from endmark.pipeline.written_steps import require_written
 from endmark.types import ColumnType, JoinType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import timedelta
 
     from endmark.pipeline.model import Pipeline
     from endmark.pipeline.stage import Stage
-    from endmark.pipeline.steps import Aggregate, Lookup, Measure
+    from endmark.pipeline.steps import Lookup
     from endmark.pipeline.tables import Table
 
 
@@ -49,10 +47,8 @@ def require_sound(pipeline: Pipeline) -> None:
         _check_key(stage)
         for stream in stage.streams:
             _check_duplicates(stage, stream)
-    if pipeline.aggregate is not None:
-        _check_aggregate(pipeline, pipeline.aggregate, f"steps.{pipeline.flow.aggregate}.aggregate")
-    if pipeline.rollup is not None:
-        pipeline.rollup.check()
+    for groups in pipeline.all_groups:
+        groups.check()
     _check_tables(pipeline)
     _check_names(pipeline)
     _check_deletions(pipeline)
@@ -300,155 +296,6 @@ def _check_key_column(stage: Stage, place: int, field: str) -> None:
         )
 
 
-def _check_aggregate(pipeline: Pipeline, aggregate: Aggregate, field: str) -> None:
-    for reference in aggregate.by:
-        _check_group_column(pipeline, reference, f"{field}.by")
-    if len(pipeline.group_key) < len(aggregate.by):
-        raise ValueError(f"{field}.by: {_listed(aggregate.by)} name a column twice; leave one out")
-    if pipeline.regroups:
-        _check_regrouping(pipeline, aggregate, field)
-    elif pipeline.needs_final_groups:
-        _check_closing(pipeline, field)
-    for name, measure in aggregate.measures.items():
-        if measure.column is not None:
-            _check_measure(pipeline, f"{field}.measures.{name}", measure, measure.column)
-
-
-def _check_group_column(pipeline: Pipeline, reference: str, field: str) -> None:
-    if reference in pipeline.key:  # which `_check_key` has checked
-        return
-    origin, column = _require_column(pipeline, reference, field)
-    require_key_column(pipeline.origins[origin], column, field)
-
-
-def _check_regrouping(pipeline: Pipeline, aggregate: Aggregate, field: str) -> None:
-    """Check groups by other columns than the join key."""
-    named = {column for origin, column in pipeline.group_origins() if origin not in pipeline.relations}
-    if named >= set(pipeline.key) and _closes_keys(pipeline.last_stage):
-        whose = "key" if pipeline.join is None else "join key"
-        raise ValueError(
-            f"{field}.by: {_listed(aggregate.by)} has more columns than the {whose} "
-            f"{_listed(pipeline.key)}, or names the stream of one; name that key alone and without a stream, "
-            "or leave a column of it out"
-        )
-    if pipeline.group_closers or pipeline.times_of(pipeline.group_equals) or not pipeline.needs_final_groups:
-        return
-    own = [column for origin, column in pipeline.group_origins() if origin in pipeline.streams]
-    mends = [*_closing_mends(pipeline)[:1], *_by_time(pipeline, own)]
-    if pipeline.flow.rollup is None:
-        mends.append(
-            f"write the groups so far: tables.{pipeline.flow.aggregate}: "
-            f"{{from: {pipeline.flow.aggregate}, mode: upsert}}"
-        )
-    raise ValueError(
-        f"{field}.by: no stream promises anything about {_listed(aggregate.by)} that holds for all "
-        f"results, so no group would ever close; {', or '.join(mends) or 'leave a column out'}"
-    )
-
-
-def _closing_mends(pipeline: Pipeline) -> list[str]:
-    """Say how a stream comes to close groups by other columns than the join key."""
-    origins, mends = pipeline.group_origins(), list[str]()
-    for stream, column in origins:
-        # No pattern of another stream closes the groups of results without a row of this stream.
-        alone = all(origin == stream for origin, _ in origins)
-        if stream not in pipeline.streams or not (alone or stream in pipeline.present):
-            continue
-        declared = pipeline.streams[stream].punctuated_on
-        parts = [] if column in declared else [_promised(pipeline, stream, [*declared, column])]
-        behind = pipeline.stages[len(pipeline.stage_of(stream).before) :]
-        parts += [_announcing(stage) for stage in behind if not stage.announces]
-        mends.append(" and ".join(parts))
-    return [mend for mend in mends if mend]
-
-
-def _announcing(stage: Stage) -> str:
-    """Say how a stage comes to announce patterns, given one whose preset does not."""
-    preset = "" if stage.join is None else stage.join.preset
-    return f"leave {stage.place}.preset out, since {preset} announces no pattern"
-
-
-def _promised(pipeline: Pipeline, stream: str, columns: Sequence[str]) -> str:
-    """Say how a stream comes to promise something about columns; `stream` may be `<name>`, for any one."""
-    promise = f"set streams.{stream}.punctuated_on: [{', '.join(columns)}]"
-    if derived := _derived(pipeline, columns):
-        listed = ", ".join(derived)
-        return f"let records have {listed}, since no punctuation restricts a derived column, and {promise}"
-    return promise
-
-
-def _derived(pipeline: Pipeline, columns: Sequence[str]) -> list[str]:
-    """Return those of some columns that no record has."""
-    sent = {column for declared in pipeline.streams.values() for column in declared.columns}
-    return [column for column in columns if column not in sent]
-
-
-def _by_time(pipeline: Pipeline, columns: Sequence[str]) -> list[str]:
-    """Say how progress makes groups final, if some of their columns are derived."""
-    if not _derived(pipeline, columns):
-        return []
-    how = "group by a time that date_trunc or time_bucket makes of the event time, in a row step in front of "
-    return [f"{how}lookups, since progress makes such groups final"]
-
-
-def _check_closing(pipeline: Pipeline, field: str) -> None:
-    """Check that groups by the join key are closed."""
-    if not _closes_keys(pipeline.last_stage) and not pipeline.times_of(pipeline.group_equals):
-        earlier, mends = pipeline.last_stage.earlier, [_promised(pipeline, "<name>", pipeline.key)]
-        mends += _by_time(pipeline, pipeline.key)
-        of_last = ""
-        if earlier is not None and not earlier.announces:
-            mends, of_last = [*mends, _announcing(earlier)], "of the last join "
-        raise ValueError(
-            f"{field}.by: no stream {of_last}is punctuated on {_listed(pipeline.key)}, so no group would "
-            f"ever close; {', or '.join(mends)}"
-        )
-    if pipeline.join is not None and PRESETS[pipeline.join.preset].propagate is Propagation.NEVER:
-        able = [preset for preset, ability in PRESETS.items() if ability.propagate is not Propagation.NEVER]
-        raise ValueError(
-            f"{field}: preset {pipeline.join.preset} announces no key, so no group would ever close; "
-            f"leave it out, or choose steps.{pipeline.flow.join}.preset: {', '.join(able)}"
-        )
-
-
-def _closes_keys(stage: Stage) -> bool:
-    return any(map(stage.closes_keys, stage.inputs))
-
-
-def _require_column(pipeline: Pipeline, reference: str, field: str) -> tuple[str, str]:
-    """Return the origin and the name of a column of results, or refuse it."""
-    try:
-        origin, column = pipeline.resolved(reference)
-    except ValueError as error:
-        raise ValueError(f"{field}: {error}") from error
-    require_name(pipeline.origins, origin, field, "streams or relations")
-    require_column(pipeline.origins[origin], column, field)
-    if hiding := [stage for stage in pipeline.stages if origin in stage.hidden]:
-        raise ValueError(
-            f"{field}: {reference!r} is on the right of a semi join, whose results have the left "
-            f"columns alone; {hiding[0].place}.type: inner keeps both"
-        )
-    return origin, column
-
-
-def _check_measure(pipeline: Pipeline, field: str, measure: Measure, reference: str) -> None:
-    origin, _ = _require_column(pipeline, reference, field)
-    try:
-        measure.kind(pipeline.type_of(reference))
-    except ValueError as error:
-        raise ValueError(f"{field}: {error}") from error
-    stage = next((stage for stage in pipeline.stages if stage.steps.join == origin), None)
-    if (
-        stage is not None
-        and FUNCTIONS[measure.function].by_place
-        and stage.inputs[0] not in stage.present_inputs
-    ):
-        raise ValueError(
-            f"{field}: {measure.function} goes by the event time of {stage.inputs[0]}, which results of "
-            f"{origin} may lack; write min or max, or another {stage.place}.type"
-        )
-
-
 def _check_names(pipeline: Pipeline) -> None:
     for role, columns in pipeline.table_columns().items():
         seen: dict[str, str] = {}
@@ -480,17 +327,17 @@ def _check_tables(pipeline: Pipeline) -> None:
                 f"tables.{name}: {other} has the same rows of {table.source or name}; leave one out"
             )
         _check_table(pipeline, name, table, role)
-    if (last := pipeline.flow.rollup or pipeline.flow.aggregate) is None:
-        return
-    if not set(GROUP_ROLES[-2:] if pipeline.flow.rollup else GROUP_ROLES) & roles.keys():
-        raise ValueError(
-            f"steps.{last}: no table has its groups; add tables.{last}: {{}}, or leave the step out"
-        )
+    for groups in pipeline.all_groups:
+        if not (groups.takers or {groups.final_role, groups.running_role} & roles.keys()):
+            raise ValueError(
+                f"steps.{groups.step}: no table has its groups; add tables.{groups.step}: {{}}, or leave the "
+                "step out"
+            )
 
 
 def _check_table(pipeline: Pipeline, name: str, table: Table, role: str) -> None:
     source, field = table.source or name, f"tables.{name}"
-    if role not in GROUP_ROLES:
+    if not is_group_role(role):
         require_written(pipeline, source, field)
     require_layout(table, pipeline.columns_of(role), field)
     if is_latest_role(role):
@@ -499,7 +346,8 @@ def _check_table(pipeline: Pipeline, name: str, table: Table, role: str) -> None
         raise ValueError(
             f"{field}.key: it is for mode: upsert of a stream, a row step or a lookup; leave it out"
         )
-    if table.mode == "upsert" and (table.key or pipeline.regroups):
+    regrouped = {groups.running_role for groups in pipeline.regrouped}
+    if table.mode == "upsert" and (table.key or role in regrouped):
         _check_upserted(pipeline, role, table, f"{field}.partition_by")
 
 

@@ -9,15 +9,15 @@ from endmark.operators.stream_join.presets import PRESETS, Propagation
 from endmark.pipeline.boundedness import states
 from endmark.pipeline.picture import about
 from endmark.pipeline.steps import RowStep
-from endmark.pipeline.tables import RESERVED, is_latest_role, is_step_role, step_of
+from endmark.pipeline.tables import RESERVED, is_latest_role, is_running_role, is_step_role, step_of
 from endmark.types import JoinType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from endmark.pipeline.boundedness import State
+    from endmark.pipeline.groups import Groups
     from endmark.pipeline.model import Pipeline
-    from endmark.pipeline.rollup import Rollup
     from endmark.pipeline.stage import Stage
 
 _NONE = "stays empty"
@@ -108,10 +108,7 @@ def explained(pipeline: Pipeline) -> Explanation:
     kept = states(pipeline)
     *before, last = pipeline.stages
     own = [_stage(stage, kept, last=False) for stage in before] + [_stage(last, kept, last=True)]
-    if pipeline.regroups:
-        own.append(_groups(pipeline, kept))
-    if pipeline.rollup is not None:
-        own.append(_rollup(pipeline, pipeline.rollup, kept))
+    own += [_groups(found, kept) for found in (pipeline.regrouped, pipeline.rollups) if found]
     outputs = [*_tables(pipeline, kept), *_topics(pipeline)]
     reads = tuple(_reading(pipeline, name) for name in pipeline.read_streams)
     return Explanation(pipeline.name, reads, tuple(own), tuple(outputs))
@@ -133,31 +130,27 @@ def _steps(pipeline: Pipeline, names: Sequence[str], *, of_rows: bool) -> tuple[
 
 def _stage(stage: Stage, kept: Sequence[State], *, last: bool) -> StageExplanation:
     """Return a stage of the pipeline; the `last` one also has the groups by its own key."""
-    pipeline, aggregate = stage.pipeline, stage.pipeline.flow.aggregate
-    groups = aggregate if last and not pipeline.regroups else None
+    pipeline = stage.pipeline
+    groups = [each.step for each in pipeline.groups if last and not each.regroups]
     lookups = [name for path in stage.steps.paths.values() for name in path]
     names = [stage.steps.join] if stage.steps.join is not None else []
     names += stage.steps.behind
-    names += [groups] if groups is not None else []
-    inputs = {*stage.inputs, *(["groups"] if groups is not None else [])}
+    names += groups
+    inputs = {*stage.inputs, *groups}
     state = tuple(str(one) for one in kept if one.input in inputs)
     steps = _steps(pipeline, lookups, of_rows=False)
     steps += tuple(StepPlan(name, about(pipeline.steps[name])) for name in names)
     return StageExplanation(stage.key, stage.inputs, steps, state)
 
 
-def _groups(pipeline: Pipeline, kept: Sequence[State]) -> StageExplanation:
-    """Return the stage of groups by another key than that of the results."""
-    steps = _steps(pipeline, [str(pipeline.flow.aggregate)], of_rows=False)
-    state = tuple(str(one) for one in kept if one.input == "groups")
-    return StageExplanation(tuple(pipeline.group_key), (pipeline.flow.results,), steps, state)
-
-
-def _rollup(pipeline: Pipeline, rollup: Rollup, kept: Sequence[State]) -> StageExplanation:
-    """Return the stage of groups of groups."""
-    state = tuple(str(one) for one in kept if one.input == rollup.step)
-    steps = _steps(pipeline, [rollup.step], of_rows=False)
-    return StageExplanation(rollup.key, (rollup.of,), steps, state)
+def _groups(several: Sequence[Groups], kept: Sequence[State]) -> StageExplanation:
+    """Return a stage of groups: those of results by another key, or those of final groups."""
+    names = [each.step for each in several]
+    state = tuple(str(one) for one in kept if one.input in names)
+    steps = _steps(several[0].pipeline, names, of_rows=False)
+    key = tuple(dict.fromkeys(column for each in several for column in each.key))
+    inputs = tuple(dict.fromkeys(each.source for each in several))
+    return StageExplanation(key, inputs, steps, state)
 
 
 def _tables(pipeline: Pipeline, kept: Sequence[State]) -> Iterator[Output]:
@@ -188,11 +181,9 @@ def _final(pipeline: Pipeline, role: str, kept: Sequence[State]) -> str:
     if role == "results" or is_step_role(role):
         before = role != "results" and pipeline.flow.stands_before_joins(step_of(role))
         return f"{_ONCE}, which is when the join takes it" if before else _results(pipeline, role)
-    rolled_up = pipeline.rollup is not None and role in ("rollup", "running_rollup")
-    given = pipeline.flow.rollup if rolled_up else "groups"
-    (groups,) = (one for one in kept if one.holds == "groups" and one.input == given)
+    (groups,) = (one for one in kept if one.holds == "groups" and one.input == step_of(role))
     ends = " or ".join(f"by {bound}" for bound in groups.bounded_by)
-    if role in ("groups", "rollup"):
+    if not is_running_role(role):
         return f"a group has one row, which comes when it is final: {ends}"
     return f"a group's row is final as its column says: {ends}" if ends else "a group's row is never final"
 

@@ -1,8 +1,9 @@
 """The flow of rows through the steps of a pipeline: from streams, through joins, to groups.
 
-Steps form a tree. Each stream and each step feeds one step, and all rows come together in the last one. So
-nothing is computed twice, and the plan of a job has no branches. Steps on one key are a stage, and stages
-form a line: the results of a stage are rows of the next one.
+Each stream and each step feeds one step, or any number of aggregates. The rows of all streams come together
+in the results, which the aggregates take. So nothing is computed twice, and the plan of a job has no
+branches. Steps on one key are a stage, and stages form a line: the results of a stage are rows of the next
+one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from endmark.pipeline.steps import Step
 
 
-_AGGREGATES = 2  # the most aggregates in a row
 _STAGES = 2  # the most stages with a join or lookups; groups by a key of their own have one more
 
 
@@ -50,16 +50,16 @@ class Flow:
 
     Args:
         stages: the steps of each stage, in order. The last one makes the results.
-        aggregate: the aggregate of the results; `None` without one.
-        rollup: the aggregate of its final groups; `None` without one.
+        groups: the aggregates of the results.
+        rollups: the aggregates of final groups of these.
         results: the stream or step whose rows are the results: the last join, or the last row step behind
             it, or the end of the one input of a stage without a join.
         unions: the members of each union, in order, with the row steps of each.
     """
 
     stages: tuple[StageSteps, ...]
-    aggregate: str | None
-    rollup: str | None
+    groups: tuple[str, ...]
+    rollups: tuple[str, ...]
     results: str
     unions: Mapping[str, Mapping[str, tuple[str, ...]]]
 
@@ -90,7 +90,12 @@ class Flow:
     @property
     def last(self) -> str:
         """The last step, or the stream of a pipeline without steps."""
-        return self.rollup or self.aggregate or self.results
+        return [self.results, *self.aggregates][-1]
+
+    @property
+    def aggregates(self) -> tuple[str, ...]:
+        """The aggregates, those of results first."""
+        return (*self.groups, *self.rollups)
 
     def way_to(self, name: str) -> tuple[str, tuple[str, ...]]:
         """Return the input whose rows a stream or step in front of the join has, and the steps up to it.
@@ -124,10 +129,9 @@ def flow_of(streams: Collection[str], steps: Mapping[str, Step]) -> Flow:
             the steps stand in an order that no job can run. The error names the step.
     """
     _require_known(streams, steps)
-    takers = _takers(steps)
-    last = _last(streams, steps, takers)
-    results, *aggregates = _aggregates(steps, last)
-    aggregate, rollup, *_ = [*aggregates, None, None]
+    _require_one_taker(steps)
+    results = _results(streams, steps)
+    groups, rollups = _aggregates(steps, results)
     stages = _stages(streams, steps, results)
     if len(stages) > _STAGES:
         raise ValueError(
@@ -140,20 +144,21 @@ def flow_of(streams: Collection[str], steps: Mapping[str, Step]) -> Flow:
         for name, step in steps.items()
         if isinstance(step, UnionStep)
     }
-    return Flow(stages, aggregate, rollup, results, unions)
+    return Flow(stages, groups, rollups, results, unions)
 
 
-def _aggregates(steps: Mapping[str, Step], last: str) -> list[str]:
-    """Return the results, and the aggregates behind them in order, given the last step."""
-    found = [last]
-    while isinstance(step := steps.get(found[0]), AggregateStep):
-        found.insert(0, step.source)
-    if len(found) > _AGGREGATES + 1:
-        raise ValueError(
-            f"steps.{found[_AGGREGATES + 1]}: it is the third aggregate in a row, and a pipeline has "
-            f"{_AGGREGATES}; end it with {found[_AGGREGATES]}, and group the rows of its table"
-        )
-    return found
+def _aggregates(steps: Mapping[str, Step], results: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the aggregates of the results, and those of final groups."""
+    sources = {name: step.source for name, step in steps.items() if isinstance(step, AggregateStep)}
+    groups = tuple(name for name, source in sources.items() if source == results)
+    rollups = tuple(name for name, source in sources.items() if source in groups)
+    for name, source in sources.items():
+        if source in rollups:
+            raise ValueError(
+                f"steps.{name}: it is the third aggregate in a row, and a pipeline has two; end it with "
+                f"{source}, and group the rows of its table"
+            )
+    return groups, rollups
 
 
 def _stages(streams: Collection[str], steps: Mapping[str, Step], results: str) -> tuple[StageSteps, ...]:
@@ -237,23 +242,31 @@ def _require_known(streams: Collection[str], steps: Mapping[str, Step]) -> None:
         raise ValueError(f"steps.{first}: these steps take each other's rows: {circle}; begin with a stream")
 
 
-def _takers(steps: Mapping[str, Step]) -> dict[str, str]:
-    """Return the step that takes the rows of each stream and step."""
+def _require_one_taker(steps: Mapping[str, Step]) -> None:
+    """Refuse rows that go to two steps, unless all of these are aggregates."""
     takers: dict[str, str] = {}
     for name, step in steps.items():
         for given in step.inputs:
-            if given in takers:
+            other = takers.setdefault(given, name)
+            alike = isinstance(step, AggregateStep) and isinstance(steps[other], AggregateStep)
+            if other != name and not alike:
                 raise ValueError(
-                    f"steps.{name}: {given!r} goes to step {takers[given]} already, and a stream or step "
-                    "feeds one step; let this step take the rows of that one"
+                    f"steps.{name}: {given!r} goes to step {other} already, and a stream or step feeds one "
+                    "step, or several aggregates; let this step take the rows of that one"
                 )
-            takers[given] = name
-    return takers
 
 
-def _last(streams: Collection[str], steps: Mapping[str, Step], takers: Mapping[str, str]) -> str:
-    """Return the step whose rows no step takes, or the one stream of a pipeline without steps."""
-    ends = [name for name in [*streams, *steps] if name not in takers]
+def _results(streams: Collection[str], steps: Mapping[str, Step]) -> str:
+    """Return the step whose rows no step but aggregates takes, or the stream."""
+    rows = [*streams, *(name for name, step in steps.items() if not isinstance(step, AggregateStep))]
+    takers = [step for step in steps.values() if not isinstance(step, AggregateStep)]
+    taken = [given for step in takers for given in step.inputs]
+    if groups := next((each for each in taken if each not in rows), None):
+        raise ValueError(
+            f"steps.{groups}: the rows of this aggregate go to a step that is no aggregate; group them once "
+            "more, or let the pipeline end here and read its table"
+        )
+    ends = [name for name in rows if name not in taken]
     if len(ends) > 1:
         first = ends[0]
         where = "streams" if first in streams else "steps"
@@ -276,11 +289,6 @@ def _path(streams: Collection[str], steps: Mapping[str, Step], name: str) -> tup
             raise ValueError(
                 f"steps.{path[-1]}.from: {name} is a union; row steps stand before unions, or behind lookups "
                 "and joins, so let this step take the rows of each member"
-            )
-        if isinstance(step, AggregateStep):
-            raise ValueError(
-                f"steps.{name}: the rows of this aggregate go to a step that is no aggregate; group them "
-                "once more, or let the pipeline end here and read its table"
             )
         if isinstance(step, JoinStep | UnionStep):
             break

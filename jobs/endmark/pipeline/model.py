@@ -13,6 +13,7 @@ from endmark.pipeline.checks import require_sound
 from endmark.pipeline.fields import Model, Name, PipelineName, require_name
 from endmark.pipeline.flow import Flow, flow_of
 from endmark.pipeline.formats import FORMATS
+from endmark.pipeline.groups import RUNNING, Groups, ResultGroups
 from endmark.pipeline.kafka import Kafka
 from endmark.pipeline.registry import Registry
 from endmark.pipeline.rollup import Rollup
@@ -21,7 +22,6 @@ from endmark.pipeline.sources import Relation, Stream
 from endmark.pipeline.stage import Stage
 from endmark.pipeline.steps import (
     PUBLISHING,
-    Aggregate,
     AggregateStep,
     Batch,
     Control,
@@ -34,15 +34,16 @@ from endmark.pipeline.steps import (
     Step,
 )
 from endmark.pipeline.tables import (
-    FINAL,
-    GROUP_ROLES,
     RESERVED,
     TABLES,
     AnyTable,
     Table,
+    final_role,
+    is_group_role,
     is_latest_role,
     is_step_role,
     latest_role,
+    running_role,
     step_of,
     step_role,
 )
@@ -50,25 +51,25 @@ from endmark.pipeline.unions import united
 from endmark.types import ColumnType
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
     from datetime import timedelta
 
     from endmark.derived_times import DerivedTimes
     from endmark.row_steps import RowStep as CheckedRowStep
 
-_RUNNING = {FINAL: ColumnType.BOOLEAN, "batch": ColumnType.LONG}
-
 
 class Pipeline(Model):
     """A whole pipeline: streams, relations, the steps that rows go through, and where rows are written.
 
-    Each step takes rows of streams or of earlier steps, and each of these feeds one step. A stream goes
-    through row steps and lookups. Several streams have a join. A stream alone has
+    Each step takes rows of streams or of earlier steps. Each of these feeds one step, or any number of
+    aggregates. A stream goes through row steps and lookups. Several streams have a join. A stream alone has
     none: each of its rows is a result once its lookups have answered. The rows of a join may go through
-    lookups and into one more join, which may have another key. An aggregate is the last step. The key
-    of a stream alone is the `by` of its aggregate. Without an aggregate, the key is the columns of the first
-    of these that it has: `unique`, `clustered`, `ordered`, `closes.on`, `punctuated_on` and the `by` of its
-    `deduplicate`. The event time and doubles are no columns of a key.
+    lookups and into one more join, which may have another key. Aggregates are the last steps.
+
+    The key of a stream alone is the `by` of its first aggregate that names columns of the stream alone.
+    Without one, the key is the columns of the first of these that it has: `unique`, `clustered`, `ordered`,
+    `closes.on`, `punctuated_on` and the `by` of its `deduplicate`. The event time and doubles are no columns
+    of a key.
 
     Columns keep the name of the stream or relation that they come from: a table has `<name>_<column>`. Each
     lookup has a relation of its own, so a table that is looked up twice is declared under two names. Lookups
@@ -117,10 +118,8 @@ class Pipeline(Model):
         source, flow = table.source or name, self.flow
         field = f"tables.{name}.from" if table.source else f"tables.{name}"
         require_name({**self.steps, **self.streams}, source, field, "steps or streams")
-        if source == flow.aggregate:
-            return "groups" if table.mode == "append" else "running"
-        if source == flow.rollup:
-            return "rollup" if table.mode == "append" else "running_rollup"
+        if isinstance(self.steps.get(source), AggregateStep):
+            return final_role(source) if table.mode == "append" else running_role(source)
         if table.mode == "upsert" and flow.stands_before_joins(source):
             return latest_role(source)
         if table.mode != "append":
@@ -136,27 +135,19 @@ class Pipeline(Model):
 
     def columns_of(self, role: str) -> dict[str, ColumnType]:
         """Return the columns of a table, given the kind of its rows."""
-        match role:
-            case "results":
-                return self.result_columns()
-            case "groups":
-                return self.group_columns()
-            case "running":
-                return self.group_columns() | _RUNNING
-            case "rollup" | "running_rollup" if self.rollup is not None:
-                return self.rollup.columns() | (_RUNNING if role == "running_rollup" else {})
+        if role == "results":
+            return self.result_columns()
+        if is_group_role(role):
+            groups = self.groups_of(role)
+            return groups.columns() if role == groups.final_role else groups.running_columns()
         return dict(self._behind(step_of(role)))
 
     def table_columns(self) -> dict[str, list[str]]:
         """Return the columns of each table by the kind of its rows. A name may stand twice."""
-        found = {
-            "results": [name for name, _ in self.last_stage.columns],
-            "groups": [] if self.aggregate is None else [*self.group_key, *self.aggregate.measures],
-        }
-        found["running"] = [*found["groups"], *_RUNNING]
-        if self.rollup is not None:
-            found["rollup"] = [*self.rollup.key, *self.rollup.aggregate.measures]
-            found["running_rollup"] = [*found["rollup"], *_RUNNING]
+        found = {"results": [name for name, _ in self.last_stage.columns]}
+        for groups in self.all_groups:
+            found[groups.final_role] = [*groups.key, *groups.aggregate.measures]
+            found[groups.running_role] = [*found[groups.final_role], *RUNNING]
         found |= {role: [name for name, _ in self._behind(step_of(role))] for role in self.step_roles}
         return {role: found[role] for role in self.laid_out}
 
@@ -211,7 +202,8 @@ class Pipeline(Model):
     def laid_out(self) -> dict[str, Table]:
         """The tables of steps by the kind of their rows: first those of the last steps."""
         found = {self.role_of(name, table): table for name, table in self.tables.items()}
-        last = [role for role in ("results", *GROUP_ROLES) if role in found]
+        made = [role for step in self.flow.aggregates for role in (final_role(step), running_role(step))]
+        last = [role for role in ("results", *made) if role in found]
         return {role: found[role] for role in [*last, *(role for role in found if role not in last)]}
 
     @property
@@ -235,10 +227,8 @@ class Pipeline(Model):
         table = self.laid_out.get(role)
         if table is None or table.mode != "upsert":
             return ()
-        if self.rollup is not None and role == "running_rollup":
-            return self.rollup.key
         if not is_latest_role(role):
-            return tuple(self.group_key)
+            return self.groups_of(role).key
         stream, _ = self.flow.way_to(step_of(role))
         return tuple(f"{stream}_{column}" for column in table.key)
 
@@ -283,19 +273,68 @@ class Pipeline(Model):
         """The join that makes the results; `None` if no join does."""
         return self.last_stage.join
 
-    @property
-    def aggregate(self) -> Aggregate | None:
-        """The group-by; `None` without one."""
-        step = self.steps.get(self.flow.aggregate or "")
-        return step.aggregate if isinstance(step, AggregateStep) else None
+    @cached_property
+    def groups(self) -> tuple[ResultGroups, ...]:
+        """The groups of results, by each aggregate that takes these."""
+        steps = {name: self.steps[name] for name in self.flow.groups}
+        return tuple(
+            ResultGroups(self, name, step.aggregate)
+            for name, step in steps.items()
+            if isinstance(step, AggregateStep)
+        )
+
+    @cached_property
+    def rollups(self) -> tuple[Rollup, ...]:
+        """The groups of final groups, by each aggregate that takes these."""
+        steps = {name: self.steps[name] for name in self.flow.rollups}
+        return tuple(
+            Rollup(self, name, step.aggregate, of)
+            for name, step in steps.items()
+            if isinstance(step, AggregateStep)
+            for of in self.groups
+            if of.step == step.source
+        )
 
     @property
-    def rollup(self) -> Rollup | None:
-        """The aggregate of the final groups; `None` without one."""
-        step = self.steps.get(self.flow.rollup or "")
-        if not isinstance(step, AggregateStep) or self.flow.rollup is None:
-            return None
-        return Rollup(self, self.flow.rollup, step.source, step.aggregate)
+    def all_groups(self) -> tuple[Groups, ...]:
+        """The groups of all aggregates, those of results first."""
+        return (*self.groups, *self.rollups)
+
+    def groups_of(self, role: str) -> Groups:
+        """Return the groups of an aggregate, given the kind of its rows."""
+        return next(groups for groups in self.all_groups if groups.step == step_of(role))
+
+    @property
+    def regrouped(self) -> tuple[ResultGroups, ...]:
+        """The groups of results that have another key than these, and so a stage of their own."""
+        return tuple(groups for groups in self.groups if groups.regroups)
+
+    @cached_property
+    def derived_times(self) -> dict[str, DerivedTimes]:
+        """The columns of group keys that are derived times of an input of the last stage, by input.
+
+        Its progress makes groups final. A union has none, since its members may derive a column in different
+        ways.
+        """
+        stage, found = self.last_stage, dict[str, "DerivedTimes"]()
+        keyed = {column for groups in self.groups if groups.end_by_time for column in groups.equals}
+        if not keyed or not stage.announces:
+            return found
+        for given in stage.shown_inputs:
+            stream = stage.timed_by(given)
+            names = {
+                column.removeprefix(f"{stream}_"): column
+                for column in sorted(keyed)
+                if column.startswith(f"{stream}_")
+            }
+            steps = self.row_steps_of(stream) if stream in self.streams else ()
+            if steps and names:
+                # Most pipelines have no row steps, and are checked without Arrow and DuckDB.
+                from endmark.derived_times import DerivedTimes
+
+                times = DerivedTimes.of(self.streams[stream].event_time.column, steps, names)
+                found |= {given: times} if times is not None else {}
+        return found
 
     @property
     def lookups(self) -> tuple[Lookup, ...]:
@@ -393,117 +432,6 @@ class Pipeline(Model):
         """The types of the key's columns, by name."""
         return self.last_stage.key_types
 
-    @property
-    def group_key(self) -> dict[str, str]:
-        """The columns of the group key by their names in tables, each with its reference in the file."""
-        by = () if self.aggregate is None else self.aggregate.by
-        return {self._group_name(reference): reference for reference in by}
-
-    def _group_name(self, reference: str) -> str:
-        if reference in self.key:
-            return reference
-        origin, column = self.resolved(reference)
-        if self.join is None and origin in self.last_stage.inputs and column in self.key:
-            return column
-        return self.result_column(reference)
-
-    @property
-    def regroups(self) -> bool:
-        """True if the aggregate has another key than the join, and so is a stage of its own."""
-        return self.aggregate is not None and set(self.group_key) != set(self.key)
-
-    @property
-    def group_closers(self) -> dict[str, tuple[str, ...]]:
-        """The streams whose patterns close groups by another key than the join's.
-
-        Each has the columns of the group key that its patterns restrict. They do not match results without a
-        row of the stream, so there must be none, or only one group of them.
-        """
-        return self.closers_of(self.group_equals)
-
-    def closers_of(self, equals: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-        """Return the streams whose patterns on some columns close groups, as `group_closers` does.
-
-        Args:
-            equals: the columns of results that patterns may restrict, as in `group_equals`.
-        """
-        columns, found = self.group_origins(), dict[str, tuple[str, ...]]()
-        for stream in self.shown:
-            stage = self.stage_of(stream)
-            if not all(each.announces for each in self.stages[len(stage.before) :]):
-                continue
-            own = {column for column in self.inputs[stream].promised_on if f"{stream}_{column}" in equals}
-            restricted = self.restricted(stream, own)
-            if restricted and (stream in self.present or all(origin == stream for origin, _ in columns)):
-                found[stream] = restricted
-        return found
-
-    @property
-    def group_sources(self) -> dict[str, tuple[str, ...]]:
-        """The columns of results that each column of the group key is made of: the first that is not null."""
-        stage, found = self.last_stage, dict[str, tuple[str, ...]]()
-        for name, reference in self.group_key.items():
-            if name in self.key:
-                # A column of the join key is that of a row that is there.
-                place, there = self.key.index(name), stage.present_inputs[:1] or stage.shown_inputs
-                found[name] = tuple(stage.key_columns(given)[place] for given in there)
-            else:
-                found[name] = (self.result_column(reference),)
-        return found
-
-    @property
-    def group_equals(self) -> dict[str, str]:
-        """The columns of results that equal a column of the group key in every result, each with that one."""
-        sources = {name: columns for name, columns in self.group_sources.items() if len(columns) == 1}
-        return {
-            equal: name
-            for name, (source,) in sources.items()
-            for equal in self.last_stage.equal_columns(source)
-        }
-
-    @cached_property
-    def group_times(self) -> dict[str, DerivedTimes]:
-        """The columns of the group key that are derived times of an input of the last stage, by input.
-
-        Its progress makes groups final. A union has none, since its members may derive a column in different
-        ways. Groups by a join key have none either: they are final with the keys.
-        """
-        stage, found = self.last_stage, dict[str, "DerivedTimes"]()
-        if self.aggregate is None or not stage.announces or (self.join is not None and not self.regroups):
-            return found
-        for given in stage.shown_inputs:
-            stream = stage.timed_by(given)
-            names = {
-                column.removeprefix(f"{stream}_"): column
-                for column in self.group_equals
-                if column.startswith(f"{stream}_")
-            }
-            steps = self.row_steps_of(stream) if stream in self.streams else ()
-            if steps and names:
-                # Most pipelines have no row steps, and are checked without Arrow and DuckDB.
-                from endmark.derived_times import DerivedTimes
-
-                times = DerivedTimes.of(self.streams[stream].event_time.column, steps, names)
-                found |= {given: times} if times is not None else {}
-        return found
-
-    def times_of(self, equals: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-        """Return the streams whose progress makes groups final, each with its derived times among columns.
-
-        Args:
-            equals: the columns of results that the derived times may be, as in `group_equals`.
-        """
-        found = {
-            self.last_stage.timed_by(given): tuple(column for column, name in times.names if name in equals)
-            for given, times in self.group_times.items()
-        }
-        columns = self.group_origins()
-        return {
-            stream: names
-            for stream, names in found.items()
-            if names and (stream in self.present or all(origin == stream for origin, _ in columns))
-        }
-
     def restricted(self, stream: str, among: Collection[str]) -> tuple[str, ...]:
         """Return those of some columns that promises of a stream restrict, if all of its members do so.
 
@@ -517,18 +445,6 @@ class Pipeline(Model):
             for column in first.restricted(among)
             if all(column in other.restricted(among) for other in others)
         )
-
-    def group_origins(self) -> list[tuple[str, str]]:
-        """Return the columns of the group key, each with its origin. That of the join key is a stream."""
-        found = []
-        for reference in self.group_key.values():
-            if reference in self.key:
-                # In a full join, it is that of the row that is there, which no pattern restricts.
-                found += [(stream, reference) for stream in self.present[:1]] or [("", reference)]
-                continue
-            origin, column = self.resolved(reference)
-            found.append(self._asked(origin, column))
-        return found
 
     @property
     def control_topic(self) -> str:
@@ -555,38 +471,6 @@ class Pipeline(Model):
     def result_columns(self) -> dict[str, ColumnType]:
         """Return the columns of the results table. A semi join has those of the left input alone."""
         return dict(self.last_stage.columns)
-
-    def group_columns(self) -> dict[str, ColumnType]:
-        """Return the columns of the groups table: the group key, then the measures.
-
-        There are none without an aggregate.
-        """
-        if self.aggregate is None:
-            return {}
-        columns = {
-            name: self.key_types[name] if name in self.key else self.type_of(reference)
-            for name, reference in self.group_key.items()
-        }
-        for name, measure in self.aggregate.measures.items():
-            of = None if measure.column is None else self.type_of(measure.column)
-            columns[name] = ColumnType.LONG if of is None else measure.kind(of)
-        return columns
-
-    def running_columns(self) -> dict[str, ColumnType]:
-        """Return the columns of the table of running groups; none if the pipeline has no such table.
-
-        They are the columns of a group, then `final` and the number of the batch.
-        """
-        return self.group_columns() | _RUNNING if self._is_running else {}
-
-    @property
-    def needs_final_groups(self) -> bool:
-        """True if groups of results must be final, since no table has them before, or a rollup takes them."""
-        return not self._is_running or self.flow.rollup is not None
-
-    @property
-    def _is_running(self) -> bool:
-        return "running" in self.laid_out
 
     def stream_of(self, origin: str) -> str:
         """Return the stream of a name: the stream itself, or the one whose lookup asks the relation.
@@ -620,10 +504,17 @@ class Pipeline(Model):
 
     def result_column(self, reference: str) -> str:
         """Return the column of results that a reference names, such as `customers_country`."""
-        return "_".join(self._asked(*self.resolved(reference)))
+        return "_".join(self.asked_column(reference))
+
+    def asked_column(self, reference: str) -> tuple[str, str]:
+        """Return the origin and name of a column, where the column that asked R stands for R's key.
+
+        Args:
+            reference: the column, named as in `resolved`.
+        """
+        return self._asked(*self.resolved(reference))
 
     def _asked(self, origin: str, column: str) -> tuple[str, str]:
-        """Return the place of a column in results, where the column that asked R stands for R's key."""
         if origin in self.relations and column in (key := self.relations[origin].key):
             return self.asked_by(self.lookup_in(origin)).key[key.index(column)]
         return origin, column

@@ -6,33 +6,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from endmark.pipeline.fields import require_column, require_key_column
+from endmark.pipeline.groups import Groups
 from endmark.pipeline.measures import FUNCTIONS
 from endmark.types import ColumnType
 
 if TYPE_CHECKING:
-    from endmark.pipeline.model import Pipeline
-    from endmark.pipeline.steps import Aggregate, Measure
+    from endmark.pipeline.groups import ResultGroups
+    from endmark.pipeline.steps import Measure
 
 
 @dataclass(frozen=True, eq=False)
-class Rollup:
-    """The second of two aggregates. Each of its rows is a final group of the first one, which comes once.
+class Rollup(Groups):
+    """The groups of an aggregate of final groups. Each of its rows is a final group, which comes once.
 
     It names columns as the table of these groups does. A group of the rollup is final once an announced
     pattern rules out later results, and with them later groups of the first aggregate: a pattern on columns
     of `by` alone, or the end of a stream that has a row in every result.
 
     Args:
-        pipeline: the pipeline.
-        step: the name of the step.
-        of: the name of the first aggregate.
-        aggregate: the aggregate.
+        of: the groups that it takes.
     """
 
-    pipeline: Pipeline
-    step: str
-    of: str
-    aggregate: Aggregate
+    of: ResultGroups
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -41,7 +36,7 @@ class Rollup:
 
     def columns(self) -> dict[str, ColumnType]:
         """Return the columns of the groups: the group key, then the measures."""
-        given = self.pipeline.group_columns()
+        given = self.of.columns()
         found = {name: given[name] for name in self.key}
         for name, measure in self.aggregate.measures.items():
             found[name] = ColumnType.LONG if measure.column is None else self._kind(measure, measure.column)
@@ -53,8 +48,7 @@ class Rollup:
         Raises:
             ValueError: the function does not take a column of this type.
         """
-        first = None if self.pipeline.aggregate is None else self.pipeline.aggregate.measures.get(column)
-        of = self.pipeline.group_columns()[column]
+        first, of = self.of.aggregate.measures.get(column), self.of.columns()[column]
         # A sum of sums is one of results, and no group has 10**10 of these. So it has digits enough.
         if FUNCTIONS[measure.function].adds and first and first.function == "sum" and first.column:
             of = self.pipeline.type_of(first.column)
@@ -63,17 +57,15 @@ class Rollup:
     @property
     def equals(self) -> dict[str, str]:
         """The columns of results that equal a column of the group key in every result, each with that one."""
-        return {equal: name for equal, name in self.pipeline.group_equals.items() if name in self.key}
+        return {equal: name for equal, name in self.of.equals.items() if name in self.key}
 
     @property
-    def closers(self) -> dict[str, tuple[str, ...]]:
-        """The streams whose patterns close groups, each with the columns that its patterns restrict."""
-        return self.pipeline.closers_of(self.equals)
+    def end_by_time(self) -> bool:
+        """True if progress can make groups final, since it makes those final that come in."""
+        return self.of.end_by_time
 
-    @property
-    def times(self) -> dict[str, tuple[str, ...]]:
-        """The streams whose progress makes groups final, each with its derived times in the group key."""
-        return self.pipeline.times_of(self.equals)
+    def _has_only(self, stream: str) -> bool:
+        return all(origin == stream for origin, _ in self.of.origins())
 
     def check(self) -> None:
         """Check the columns that the rollup names, and that its groups can be final or are shown before.
@@ -83,7 +75,7 @@ class Rollup:
                 do not have, the key has all of the first one, the name is taken, or no group would ever be
                 final and no table has the groups so far.
         """
-        given, field = self.pipeline.group_columns(), f"steps.{self.step}.aggregate"
+        given, field = self.of.columns(), self.field
         for name in self.key:
             require_column(given, name, f"{field}.by")
             if given[name].many:
@@ -93,8 +85,7 @@ class Rollup:
             if measure.column is not None:
                 self._check_measure(f"{field}.measures.{name}", measure, measure.column)
         self._check_key(f"{field}.by")
-        running = "running_rollup" in self.pipeline.laid_out
-        if not (self.closers or self.times or running):
+        if not (self.closers or self.times or self.is_running):
             raise ValueError(
                 f"{field}.by: no stream promises anything about {', '.join(self.key)} that holds for all "
                 f"results, so no group would ever close; write the groups so far: tables.{self.step}: "
@@ -104,23 +95,19 @@ class Rollup:
     def _check_key(self, field: str) -> None:
         # Keys of the join that are closed one by one are announced in their buckets alone, and no pattern
         # tells the stage of the rollup about them. So its groups by the whole join key would stay for ever.
-        if set(self.key) >= self.pipeline.group_key.keys():
+        if set(self.key) >= set(self.of.key):
             raise ValueError(
-                f"{field}: {', '.join(self.key)} has the whole key of {self.of}, so each group would have "
-                "one row; leave a column of it out"
-            )
-        if self.step == "groups":
-            raise ValueError(
-                f"steps.groups: metrics call the groups of {self.of} so; name the second aggregate otherwise"
+                f"{field}: {', '.join(self.key)} has the whole key of {self.of.step}, so each group "
+                "would have one row; leave a column of it out"
             )
 
     def _check_measure(self, field: str, measure: Measure, column: str) -> None:
-        given = self.pipeline.group_columns()
+        given = self.of.columns()
         require_column(given, column, field)
         if FUNCTIONS[measure.function].by_place:
             raise ValueError(
-                f"{field}: {measure.function} goes by the place of a row, and groups of {self.of} have none; "
-                "write min or max"
+                f"{field}: {measure.function} goes by the place of a row, and groups of {self.of.step} "
+                "have none; write min or max"
             )
         if given[column].many:
             raise ValueError(f"{field}: column {column!r} is {given[column]}; name one of single values")

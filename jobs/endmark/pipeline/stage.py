@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from endmark.operators.stream_join.presets import PRESETS, Propagation
 from endmark.pipeline.result_steps import SteppedResults, stepped_results
 from endmark.pipeline.sources import COORDINATES
-from endmark.pipeline.steps import JoinStep, LookupStep, RowStep
+from endmark.pipeline.steps import AggregateStep, JoinStep, LookupStep, RowStep
 from endmark.types import ColumnType, JoinType
 
 if TYPE_CHECKING:
@@ -161,7 +161,9 @@ class Stage:
         columns, there = pipeline.stream_columns(name), dict(self.columns_of(name))
         spreads = all(f"{name}_{column}" in there and not columns[column].nullable for column in by)
         fields = {
-            f"steps.{pipeline.flow.aggregate}.aggregate.by": self._grouped_alone(name),
+            **{
+                f"steps.{each}.aggregate.by": self._grouped_alone(name, each) for each in pipeline.flow.groups
+            },
             **{f"tables.{each}.key": table.key for each, table in pipeline.tables.items() if table.key},
             f"streams.{name}.unique": stream.unique,
             f"streams.{name}.clustered": stream.clustered,
@@ -176,10 +178,10 @@ class Stage:
         }
         return next((field, columns) for field, columns in fields.items() if columns)
 
-    def _grouped_alone(self, stream: str) -> tuple[str, ...]:
-        """Return the columns by which a stream alone is grouped; none if not all of them are its own."""
-        pipeline = self.pipeline
-        by = () if pipeline.aggregate is None else pipeline.aggregate.by
+    def _grouped_alone(self, stream: str, step: str) -> tuple[str, ...]:
+        """Return the columns by which an aggregate groups a stream alone; none if not all are its own."""
+        pipeline, aggregate = self.pipeline, self.pipeline.steps[step]
+        by = aggregate.aggregate.by if isinstance(aggregate, AggregateStep) else ()
         own = tuple(name.removeprefix(f"{stream}.") for name in by)
         others = [name for name in by if name not in pipeline.stream_columns(stream)]
         derived = {f"{stream}_{name}" for name in own}

@@ -28,9 +28,7 @@ _AT_UPKEEP = ChangeRule(change=Change.RESTART, remark="`endmark maintain` reads 
 
 
 RESERVED = ("dead_letters", "violations", "punctuations")  # tables that each pipeline writes
-# The kinds of rows of aggregates: final groups, and groups so far, of results and of final groups.
-GROUP_ROLES = ("groups", "running", "rollup", "running_rollup")
-_STEP, _LATEST, _DELETED = "step:", "latest:", "deleted:"
+_STEP, _LATEST, _DELETED, _FINAL, _RUNNING = "step:", "latest:", "deleted:", "groups:", "running:"
 
 
 def step_role(step: str) -> str:
@@ -48,6 +46,16 @@ def deleted_role(step: str) -> str:
     return f"{_DELETED}{step}"
 
 
+def final_role(step: str) -> str:
+    """Return the kind of the rows of final groups, given the name of the aggregate."""
+    return f"{_FINAL}{step}"
+
+
+def running_role(step: str) -> str:
+    """Return the kind of the rows of groups so far, given the name of the aggregate."""
+    return f"{_RUNNING}{step}"
+
+
 def step_of(role: str) -> str:
     """Return the name of the stream or step of a kind of rows."""
     return role.partition(":")[2]
@@ -61,6 +69,21 @@ def is_latest_role(role: str) -> bool:
 def is_step_role(role: str) -> bool:
     """Return whether rows of a kind come from a stream or step, and not from the last ones."""
     return role.startswith((_STEP, _LATEST, _DELETED))
+
+
+def is_group_role(role: str) -> bool:
+    """Return whether rows of a kind are those of an aggregate."""
+    return role.startswith((_FINAL, _RUNNING))
+
+
+def is_running_role(role: str) -> bool:
+    """Return whether rows of a kind are groups so far."""
+    return role.startswith(_RUNNING)
+
+
+def kind_of(role: str) -> str:
+    """Return a kind of rows without the name of the stream or step."""
+    return role.partition(":")[0]
 
 
 class Table(Model):

@@ -112,7 +112,7 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
         kind,
         residual,
         rules,
-        None,
+        (),
         buckets=len(buckets),
         made_with=made,
         in_band=punctuations is not None,

@@ -24,7 +24,7 @@ from endmark.engine.delta_files import FileTable
 from endmark.engine.delta_log import require_unconstrained
 from endmark.engine.streams import arrow_schema, ddl
 from endmark.errors import ConfigError
-from endmark.pipeline.tables import OWNER, SINCE, deleted_role, is_latest_role, step_of
+from endmark.pipeline.tables import OWNER, SINCE, deleted_role, is_latest_role, is_running_role, step_of
 from endmark.storage import delta_table, options, reaching
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def targets(pipeline: Pipeline, warehouse: Location) -> list[Target]:
             role,
             paths[role],
             arrow_schema(pipeline.columns_of(role)),
-            numbered=role in (channels.RUNNING, channels.RUNNING_ROLLUP),
+            numbered=is_running_role(role),
             partition_by=table.partition_columns,
             key=pipeline.key_of(role),
         )

@@ -95,11 +95,6 @@ def load(data: bytes, lists: Mapping[str, SegmentList]) -> dict[str, Any]:
     return notes
 
 
-def is_one(data: bytes) -> bool:
-    """Return whether bytes are a manifest, and not a snapshot of several."""
-    return bool(codec.decode(data).schema.names == _SCHEMA.names)
-
-
 def live_rows(data: bytes) -> int:
     """Return the number of live rows in the segments of a manifest."""
     segments = codec.decode(data).select(["rows", "dead"]).to_pylist()

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from endmark.pipeline import Pipeline
-from endmark.pipeline.tables import step_of
+from endmark.pipeline.tables import is_running_role, step_of
 from endmark.verify.breach import EXAMPLES, breach, readable
 from endmark.verify.control import CONTROL_UNBALANCED, count_control
 from endmark.verify.join_sides import Side, coordinates, join_sides
@@ -33,7 +33,7 @@ FROM (
 ) GROUP BY $columns HAVING "#surplus" <> 0
 """
 # The tables whose rows may depend on how far progress came.
-_UNCERTAIN = ("results", "groups", "punctuations")
+_UNCERTAIN = ("results", "punctuations")
 
 _SURPLUS = """
 SELECT coalesce(sum("#surplus") FILTER ("#surplus" > 0), 0)::BIGINT AS unexpected,
@@ -189,7 +189,7 @@ def compare_tables(
 def _compared(pipeline: Pipeline, role: str) -> list[str]:
     """Return the columns of a table that are compared. The number of a batch is not."""
     columns = list(pipeline.columns_of(role))
-    return columns[:-1] if role in ("running", "running_rollup") else columns
+    return columns[:-1] if is_running_role(role) else columns
 
 
 def _compare(
@@ -202,7 +202,8 @@ def _compare(
     first_batch: int,
 ) -> TableComparison:
     expected, actual = f"expected_{table}", f"actual_{table}"
-    known = table not in _UNCERTAIN and step_of(table) not in pipeline.flow.ends
+    unsure = (*_UNCERTAIN, *(groups.final_role for groups in pipeline.groups))
+    known = table not in unsure and step_of(table) not in pipeline.flow.ends
     uncertain = f"(FROM {name(expected)} LIMIT 0)" if known else name(f"uncertain_{table}")
     session.run(
         _DIFFERENCE,

@@ -46,8 +46,10 @@ def close_alone(session: Session, pipeline: Pipeline, final: str, reached: str) 
         final: the table of keys.
         reached: the bound of progress that decides, `lowest` or `highest`.
     """
-    for given, times in () if pipeline.regroups else pipeline.group_times.items():
-        for column, bound in _past(session, pipeline.last_stage, given, times)[reached].items():
+    keyed = {column for groups in pipeline.groups if not groups.regroups for column in groups.equals}
+    for given, times in pipeline.derived_times.items() if keyed else ():
+        bounds = _past(session, pipeline.last_stage, given, times)[reached]
+        for column, bound in ((each, bound) for each, bound in bounds.items() if each in keyed):
             key = [f"{name(f'{given}_{own}')} AS {name(key_column(own))}" for own in pipeline.key]
             session.run(
                 _FINAL,
@@ -63,7 +65,7 @@ def expect_time_patterns(session: Session, stage: Stage) -> None:
 
     They go to `announced_patterns`, or to `uncertain_punctuations` if they may be there or not.
     """
-    for given, times in stage.pipeline.group_times.items():
+    for given, times in stage.pipeline.derived_times.items():
         past = _past(session, stage, given, times)
         for column, highest in past["highest"].items():
             sure = past["lowest"].get(column) == highest

@@ -6,7 +6,8 @@ these columns matches it, or if a stream has ended that has a row in every resul
 
 from __future__ import annotations
 
-from endmark.pipeline import Aggregate, Pipeline
+from endmark.pipeline import Pipeline
+from endmark.pipeline.groups import ResultGroups
 from endmark.verify.announced_patterns import matched
 from endmark.verify.join_sides import key_column
 from endmark.verify.measures import expression
@@ -14,7 +15,7 @@ from endmark.verify.running_groups import expect_running
 from endmark.verify.session import Session, name, names
 
 _GROUPS = """
-CREATE TABLE $groups AS
+CREATE TABLE $table AS
 SELECT $by, $measures FROM (SELECT *, $found_key FROM ($results)) SEMI JOIN $final USING ($key)
 GROUP BY $key
 """
@@ -22,90 +23,105 @@ GROUP BY $key
 # The results of these groups, or their end, depend on when a partition was found idle. No row of theirs is
 # compared.
 _UNSURE = """
-CREATE TABLE unsure_groups AS
+CREATE TABLE $unsure AS
 SELECT DISTINCT $named FROM (SELECT $by FROM uncertain_results) UNION
 SELECT DISTINCT $named FROM (SELECT $by FROM expected_results) WHERE ($perhaps) AND NOT ($final)
 """
 
 _OTHER = """
-CREATE TABLE other_groups AS FROM (
+CREATE TABLE $running AS FROM (
     SELECT *, ($final) AS final
     FROM (SELECT $by, $measures FROM expected_results GROUP BY $of)
-) g WHERE NOT EXISTS (FROM unsure_groups u WHERE $same)
+) g WHERE NOT EXISTS (FROM $unsure u WHERE $same)
 """
 
+_FINAL = "CREATE TABLE $expected AS SELECT * EXCLUDE (final) FROM $running WHERE final"
+_NONE = "CREATE TABLE $uncertain AS FROM $expected LIMIT 0"
+
 _SURE = """
-CREATE OR REPLACE TABLE actual_groups AS FROM actual_groups g
-WHERE NOT EXISTS (FROM unsure_groups u WHERE $same)
+CREATE OR REPLACE TABLE $actual AS FROM $actual g
+WHERE NOT EXISTS (FROM $unsure u WHERE $same)
 """
 
 
 def expect_groups(session: Session, pipeline: Pipeline) -> None:
-    """Make `expected_groups`, `uncertain_groups` and `expected_running`, if the pipeline has groups.
+    """Make the expected final groups and the expected groups so far of each aggregate of results.
 
-    If partitions can be idle, `uncertain_groups` has rows that may or may not be in the table. This needs the
-    tables of `expect` and `expect_punctuations`.
+    If partitions can be idle, some groups may or may not be in the table of final ones. They are in a table
+    of their own. This needs the tables of `expect` and `expect_punctuations`.
     """
-    if pipeline.aggregate is None:
-        return
-    if pipeline.regroups:
-        _by_other_columns(session, pipeline, pipeline.aggregate)
-    else:
-        _by_key(session, pipeline, pipeline.aggregate)
+    for groups in pipeline.groups:
+        if groups.regroups:
+            _by_other_columns(session, groups)
+        else:
+            _by_key(session, groups)
 
 
-def _by_key(session: Session, pipeline: Pipeline, aggregate: Aggregate) -> None:
-    measures = [
-        f"{expression(pipeline, measure)} AS {name(column)}" for column, measure in aggregate.measures.items()
-    ]
+def _tables(groups: ResultGroups) -> dict[str, str]:
+    """Return the names of the tables of some groups, as fragments of statements."""
+    return {
+        **{
+            each: name(f"{each}_{groups.final_role}")
+            for each in ("expected", "uncertain", "unsure", "actual")
+        },
+        "running": name(f"expected_{groups.running_role}"),
+    }
+
+
+def _measures(groups: ResultGroups) -> str:
+    measures = groups.aggregate.measures.items()
+    return ", ".join(
+        f"{expression(groups.pipeline, measure)} AS {name(column)}" for column, measure in measures
+    )
+
+
+def _by_key(session: Session, groups: ResultGroups) -> None:
+    pipeline, tables = groups.pipeline, _tables(groups)
     found_key = [f"{_value(pipeline, column)} AS {name(key_column(column))}" for column in pipeline.key]
     fragments = {
-        "by": ", ".join(f"{name(key_column(column))} AS {name(column)}" for column in pipeline.group_key),
-        "measures": ", ".join(measures),
+        "by": ", ".join(f"{name(key_column(column))} AS {name(column)}" for column in groups.key),
+        "measures": _measures(groups),
         "found_key": ", ".join(found_key),
         "key": names([key_column(column) for column in pipeline.key]),
     }
-    if pipeline.running_columns():
-        expect_running(session, named=names(list(pipeline.key)), **fragments)
+    if groups.is_running:
+        expect_running(session, named=names(list(pipeline.key)), **fragments, **tables)
     certain = "FROM expected_results"
-    session.run(_GROUPS, groups="expected_groups", results=certain, final="final", **fragments)
+    session.run(_GROUPS, table=tables["expected"], results=certain, final="final", **fragments)
     session.run(
         _GROUPS,
-        groups="uncertain_groups",
+        table=tables["uncertain"],
         results=f"{certain} UNION ALL BY NAME FROM uncertain_results",
         final="(FROM possibly_final EXCEPT FROM final)",
         **fragments,
     )
 
 
-def _by_other_columns(session: Session, pipeline: Pipeline, aggregate: Aggregate) -> None:
-    columns = {column: _value(pipeline, reference) for column, reference in pipeline.group_key.items()}
+def _by_other_columns(session: Session, groups: ResultGroups) -> None:
+    pipeline = groups.pipeline
+    columns = {column: _value(pipeline, reference) for column, reference in groups.references.items()}
     stage = pipeline.last_stage
     equal = {
         same: name(column)
-        for column, reference in pipeline.group_key.items()
+        for column, reference in groups.references.items()
         for same in _equal_columns(pipeline, reference)
     }
-    measures = [
-        f"{expression(pipeline, measure)} AS {name(column)}" for column, measure in aggregate.measures.items()
-    ]
     fragments = {
         "by": ", ".join(f"{value} AS {name(column)}" for column, value in columns.items()),
         "of": ", ".join(columns.values()),
-        "measures": ", ".join(measures),
+        "measures": _measures(groups),
         "named": names(list(columns)),
         "final": matched(session, stage, "announced_patterns", equal),
         "perhaps": matched(session, stage, "uncertain_punctuations", equal),
         "same": " AND ".join(f"u.{name(each)} IS NOT DISTINCT FROM g.{name(each)}" for each in columns),
+        **_tables(groups),
     }
     session.run(_UNSURE, **fragments)
     session.run(_OTHER, **fragments)
-    session.run("CREATE TABLE expected_groups AS SELECT * EXCLUDE (final) FROM other_groups WHERE final")
-    session.run("CREATE TABLE uncertain_groups AS FROM expected_groups LIMIT 0")
-    if "groups" in pipeline.laid_out:
+    session.run(_FINAL, **fragments)
+    session.run(_NONE, **fragments)
+    if groups.final_role in pipeline.laid_out:
         session.run(_SURE, **fragments)
-    if pipeline.running_columns():
-        session.run("ALTER TABLE other_groups RENAME TO expected_running")
 
 
 def _value(pipeline: Pipeline, reference: str) -> str:

@@ -7,14 +7,15 @@ from endmark.types import ColumnType
 from endmark.verify.session import Session, name
 
 _EMPTY = "UPDATE $table SET $column = NULL WHERE $column = ''"
-_UNCERTAIN = ("results", "groups")  # which have rows that may or may not be in the table
 
 
 def spell_partitions(session: Session, pipeline: Pipeline) -> None:
     """Replace empty texts in the partition columns of the expected tables by null."""
+    # These have rows that may or may not be in the table.
+    uncertain = ("results", *(groups.final_role for groups in pipeline.groups))
     for role, table in pipeline.laid_out.items():
         kinds = pipeline.columns_of(role)
         for column in table.partition_by:
             if kinds[column] == ColumnType.STRING:
-                for known in ("expected", "uncertain") if role in _UNCERTAIN else ("expected",):
+                for known in ("expected", "uncertain") if role in uncertain else ("expected",):
                     session.run(_EMPTY, table=name(f"{known}_{role}"), column=name(column))

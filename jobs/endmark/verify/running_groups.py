@@ -6,34 +6,32 @@ upserted table has no such rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-
-from endmark.pipeline import Measure, Pipeline
+from endmark.pipeline import Pipeline
+from endmark.pipeline.groups import Groups, ResultGroups
 from endmark.verify.breach import breach
 from endmark.verify.measures import FUNCTIONS
 from endmark.verify.report import Breach
 from endmark.verify.session import Session, fill, name, names
 
 _EXPECTED = """
-CREATE TABLE expected_running AS FROM (
+CREATE TABLE $running AS FROM (
     SELECT $by, $measures, coalesce(any_value("#final"), false) AS final
     FROM (SELECT *, $found_key FROM expected_results)
     LEFT JOIN (SELECT DISTINCT $key, true AS "#final" FROM final) USING ($key)
     GROUP BY $key
-) ANTI JOIN unsure_groups USING ($named)
+) ANTI JOIN $unsure USING ($named)
 """
 
 # The results or the end of these groups depend on when a partition was found idle.
 _UNSURE = """
-CREATE TABLE unsure_groups AS
+CREATE TABLE $unsure AS
 SELECT DISTINCT $by FROM (
     FROM (SELECT $found_key FROM uncertain_results) UNION ALL (FROM possibly_final EXCEPT FROM final)
 )
 """
 
 _LATEST = """
-CREATE TABLE $actual AS
+CREATE TABLE $latest AS
 SELECT * EXCLUDE (batch, "#last")
 FROM (SELECT *, max(batch) OVER (PARTITION BY $named) AS "#last" FROM $all) g
 WHERE ($every OR batch = "#last") AND $sure
@@ -55,7 +53,7 @@ WINDOW before AS (PARTITION BY $named ORDER BY batch)) WHERE coalesce($measure $
 
 
 def expect_running(session: Session, **fragments: str) -> None:
-    """Make `expected_running`, the last row of each group, from `expected_results` and `final`.
+    """Make the expected last row of each group by the join key, from `expected_results` and `final`.
 
     Args:
         session: the session.
@@ -66,22 +64,21 @@ def expect_running(session: Session, **fragments: str) -> None:
 
 
 def keep_latest(session: Session, pipeline: Pipeline) -> None:
-    """Rename `actual_running` to `all_running`, and make it anew with the last row of each group.
+    """Keep all rows of each table of groups so far under another name, and the last ones under its own.
 
-    Of an upserted table, it keeps all rows, since each must be the last one of its group. The table of
-    groups of final groups is treated alike.
+    Of an upserted table, it keeps all rows, since each must be the last one of its group.
     """
-    for found in _tables(pipeline):
-        session.run("ALTER TABLE $actual RENAME TO $all", **found.fragments)
-        columns = list(map(name, found.key))
-        same = " AND ".join(f"u.{column} IS NOT DISTINCT FROM g.{column}" for column in columns)
-        unsure = fill("NOT EXISTS (FROM unsure_groups u WHERE $same)", same=same)
-        session.run(
-            _LATEST,
-            every=str(found.upserted),
-            sure=unsure if found.role == "running" else "true",
-            **found.fragments,
-        )
+    for groups in _written(pipeline):
+        fragments = _fragments(groups)
+        session.run("ALTER TABLE $latest RENAME TO $all", **fragments)
+        sure = "true"
+        if isinstance(groups, ResultGroups):
+            same = " AND ".join(
+                f"u.{column} IS NOT DISTINCT FROM g.{column}" for column in map(name, groups.key)
+            )
+            unsure = name(f"unsure_{groups.final_role}")
+            sure = fill("NOT EXISTS (FROM $unsure u WHERE $same)", unsure=unsure, same=same)
+        session.run(_LATEST, every=str(_is_upserted(groups)), sure=sure, **fragments)
 
 
 def check_running(session: Session, pipeline: Pipeline) -> list[Breach | None]:
@@ -89,47 +86,39 @@ def check_running(session: Session, pipeline: Pipeline) -> list[Breach | None]:
 
     A group of an upserted table must have one row.
     """
-    return [each for found in _tables(pipeline) for each in _check(session, found)]
+    return [each for groups in _written(pipeline) for each in _check(session, groups)]
 
 
-@dataclass(frozen=True)
-class _Table:
-    """A table of running groups: the kind of its rows, the group key, and the measures."""
-
-    role: str
-    key: Sequence[str]
-    measures: Mapping[str, Measure]
-    upserted: bool
-
-    @property
-    def fragments(self) -> dict[str, str]:
-        """The SQL fragments of statements on the table."""
-        return {"actual": f"actual_{self.role}", "all": f"all_{self.role}", "named": names(self.key)}
+def _written(pipeline: Pipeline) -> list[Groups]:
+    """Return the groups of which a table has the rows so far."""
+    return [groups for groups in pipeline.all_groups if groups.is_running]
 
 
-def _tables(pipeline: Pipeline) -> Iterator[_Table]:
-    laid_out, rollup = pipeline.laid_out, pipeline.rollup
-    if pipeline.aggregate is not None and (table := laid_out.get("running")) is not None:
-        measures = pipeline.aggregate.measures
-        yield _Table("running", list(pipeline.group_key), measures, table.mode == "upsert")
-    if rollup is not None and (table := laid_out.get("running_rollup")) is not None:
-        yield _Table("running_rollup", rollup.key, rollup.aggregate.measures, table.mode == "upsert")
+def _is_upserted(groups: Groups) -> bool:
+    return groups.pipeline.laid_out[groups.running_role].mode == "upsert"
 
 
-def _check(session: Session, found: _Table) -> list[Breach | None]:
-    if found.upserted:
-        return [breach(session, "a running group that has two rows", fill(_TWO_ROWS, **found.fragments))]
+def _fragments(groups: Groups) -> dict[str, str]:
+    """Return the SQL fragments of statements on a table of groups so far."""
+    role = groups.running_role
+    return {"latest": name(f"actual_{role}"), "all": name(f"all_{role}"), "named": names(groups.key)}
+
+
+def _check(session: Session, groups: Groups) -> list[Breach | None]:
+    fragments = _fragments(groups)
+    if _is_upserted(groups):
+        return [breach(session, "a running group that has two rows", fill(_TWO_ROWS, **fragments))]
     back = [
         breach(
             session,
             f"a running group whose {measure.function} {column} went back",
-            fill(_BACK, measure=name(column), beyond=beyond, **found.fragments),
+            fill(_BACK, measure=name(column), beyond=beyond, **fragments),
         )
-        for column, measure in found.measures.items()
+        for column, measure in groups.aggregate.measures.items()
         if (beyond := FUNCTIONS[measure.function].back) is not None
     ]
     return [
-        breach(session, "a running group that has two rows of one batch", fill(_TWICE, **found.fragments)),
-        breach(session, "a running group that went on after it was final", fill(_AFTER, **found.fragments)),
+        breach(session, "a running group that has two rows of one batch", fill(_TWICE, **fragments)),
+        breach(session, "a running group that went on after it was final", fill(_AFTER, **fragments)),
         *back,
     ]

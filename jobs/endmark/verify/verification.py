@@ -25,7 +25,7 @@ from endmark.verify.output_punctuations import expect_punctuations
 from endmark.verify.partition_values import spell_partitions
 from endmark.verify.relation import load_relations
 from endmark.verify.report import VerifyReport
-from endmark.verify.rollup import expect_rollup
+from endmark.verify.rollup import expect_rollups
 from endmark.verify.running_groups import keep_latest
 from endmark.verify.session import Session
 from endmark.verify.written_tables import first_batches, load_tables, spell_records
@@ -102,7 +102,7 @@ def verify_records(
         expect(session, pipeline)
         expect_punctuations(session, pipeline)
         expect_groups(session, pipeline)
-        expect_rollup(session, pipeline)
+        expect_rollups(session, pipeline)
         keep_latest(session, pipeline)
         spell_records(session, pipeline, added)
         spell_partitions(session, pipeline)

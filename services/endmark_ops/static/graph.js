@@ -76,7 +76,7 @@ function detailOf({ name, kind, relation }, streams, { rate, total, has, sum }) 
     case "join":
       return `${sum(streams.map((stream) => `state_rows{operator=join,stream=${stream}}`), "rows")} in state`;
     default:
-      return rate("groups_closed_total", "groups/s");
+      return rate(`groups_closed_total{step=${name}}`, "groups/s");
   }
 }
 
@@ -84,10 +84,8 @@ function sinksOf({ tables, published }, { rate, total, has }) {
   const ofStep = (step) => `step_rows_total{step=${step}}`;
   const figures = {
     results: (step) => rate(has(ofStep(step)) ? ofStep(step) : "join_results_total", "rows/s"),
-    groups: () => total("groups_closed_total", "rows"),
-    running: () => total("running_groups_total", "rows"),
-    rollup: () => total("rollup_closed_total", "rows"),
-    running_rollup: () => total("running_rollup_total", "rows"),
+    groups: (step) => total(`groups_closed_total{step=${step}}`, "rows"),
+    running: (step) => total(`running_groups_total{step=${step}}`, "rows"),
     dead_letters: () => total("dead_letters_total", "records"),
     violations: () => total("violations_total", "rows"),
     punctuations: () => total("propagated_punctuations_total", "punctuations"),

@@ -57,7 +57,7 @@ def test_refusal_says_what_and_why() -> None:
         require_bounded(make_pipeline(windows=(None, 5), punctuated=(True, False)))
     assert str(caught.value) == (
         "items rows: unbounded, since steps.matched.window.items is not set and bids has no punctuations; "
-        "groups: unbounded, since items rows of closed keys stay for ever; "
+        "by_item groups: unbounded, since items rows of closed keys stay for ever; "
         "set steps.matched.window.items, declare streams.bids.punctuated_on: [item_id], "
         "or accept it with unbounded_state: allow"
     )
@@ -65,7 +65,7 @@ def test_refusal_says_what_and_why() -> None:
     with pytest.raises(ConfigError) as caught:
         require_bounded(make_pipeline(kind=JoinType.FULL, punctuated=(False, True), keys=COMPOSITE))
     assert str(caught.value) == (
-        "groups: unbounded, since items rows are results even without a partner and items has no "
+        "by_item groups: unbounded, since items rows are results even without a partner and items has no "
         "punctuations; declare streams.items.punctuated_on: [item_id, lot], "
         "or accept it with unbounded_state: allow"
     )
@@ -77,8 +77,8 @@ def test_punctuations_beside_the_key_bound_nothing() -> None:
         require_bounded(make_pipeline(windows=(None, 5), punctuated=(True, False), wider=("seller_id",)))
     assert str(caught.value) == (
         "items rows: unbounded, since steps.matched.window.items is not set and bids has punctuations on "
-        "seller_id alone, which close no key; groups: unbounded, since items rows of closed keys stay for "
-        "ever; "
+        "seller_id alone, which close no key; by_item groups: unbounded, since items rows of closed keys "
+        "stay for ever; "
         "set steps.matched.window.items, declare streams.bids.punctuated_on: [item_id, seller_id], "
         "or accept it with unbounded_state: allow"
     )
@@ -136,7 +136,7 @@ def test_validate_prints_a_line_per_state(tmp_path: Path) -> None:
         "items rows: bounded by window 1 minute after bids' progress and by bids' punctuations on item_id",
         "bids rows: bounded by window 10 s after items' progress and by items' punctuations on item_id",
         (
-            "groups: bounded by items' and bids' punctuations on item_id, "
+            "by_item groups: bounded by items' and bids' punctuations on item_id, "
             "by items' punctuations on item_id with window 1 minute after bids' progress "
             "and by bids' punctuations on item_id with window 10 s after items' progress"
         ),
@@ -149,7 +149,7 @@ def test_validate_prints_a_line_per_state(tmp_path: Path) -> None:
     assert told == [
         "items rows: unbounded, since steps.matched.window.items is not set and bids has no punctuations",
         "bids rows: bounded by window 1.5 s after items' progress and by items' punctuations on item_id",
-        "groups: unbounded, since items rows of closed keys stay for ever",
+        "by_item groups: unbounded, since items rows of closed keys stay for ever",
         "items closed keys: unbounded, remembered until a pattern holds them, in ranges of 24 bytes",
     ]
 

@@ -89,12 +89,11 @@ def test_shares_are_of_all_batches_and_add_up() -> None:
 def test_stages_differ_by_the_key_of_their_groups() -> None:
     one, two = (measured.load(DATABASE) for measured in further_stage.STAGES.values())
 
-    assert (one.regroups, two.regroups) == (False, True)
-    assert (list(one.group_key), list(two.group_key)) == (["item_id"], ["items_seller_id"])
+    [here], [further] = one.groups, two.groups
+    assert (here.regroups, further.regroups) == (False, True)
+    assert (here.key, further.key) == (("item_id",), ("items_seller_id",))
     assert one.directories == two.directories
-    assert one.aggregate is not None
-    assert two.aggregate is not None
-    assert one.aggregate.measures == two.aggregate.measures
+    assert here.aggregate.measures == further.aggregate.measures
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_status_tells_run_batch_lag_and_totals(client: OpsClient, job: Job, now:
     totals = {total["name"]: total for total in status["totals"]}
     assert list(totals) == [name for name in CATALOGUE if name in totals]
     groups = totals["groups_closed_total"]
-    assert groups["samples"] == [{"labels": {}, "value": 33.0}]
+    assert groups["samples"] == [{"labels": {"step": "by_item"}, "value": 33.0}]
     assert (groups["kind"], groups["unit"]) == ("counter", "groups")
     assert groups["help"] == CATALOGUE["groups_closed_total"]
     assert totals["state_rows"]["kind"] == "gauge"
@@ -169,7 +169,7 @@ def test_batches_after_an_id(client: OpsClient, job: Job) -> None:
     points = client.get(f"{API}/batches", params={"after": 2}).json()["batches"]
     assert [point["batch_id"] for point in points] == [3, 4, 5]
     assert points[0]["samples"] == written[3]
-    assert points[0]["totals"]["groups_closed_total"] == 44
+    assert points[0]["totals"]["groups_closed_total{step=by_item}"] == 44
     newest = client.get(f"{API}/batches", params={"limit": 2}).json()["batches"]
     assert [point["batch_id"] for point in newest] == [4, 5]
     assert client.get(f"{API}/batches", params={"after": 5}).json() == {"batches": []}
@@ -218,7 +218,7 @@ def test_metrics_publish_the_totals(
     histogram = len(BOUNDS) + 3
     parts = [key for key in batch.totals if key.startswith("latency_")]  # of histograms by described streams
     assert len(published) == len(batch.totals) - len(parts) + histogram + 6  # of the sidecar itself
-    assert f"# HELP endmark_groups_closed{help_suffix} Groups put out" in answer.text
+    assert f"# HELP endmark_groups_closed{help_suffix} Groups of an aggregate put out" in answer.text
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/metrics", "/api/pipelines", f"{API}/status"])

@@ -16,10 +16,12 @@ from endmark.driver.checkpoint import claimed
 from endmark.driver.table_log import TableLog
 from endmark.engine import channels
 from endmark.engine.delta_files import FileTable, OutputFiles, TaskFiles
+from endmark.pipeline.tables import final_role, running_role
 from endmark.profile import Profile
 from endmark.spark.tables import Target, prepare
 from endmark.state import codec
 
+GROUPS, RUNNING = final_role("by_item"), running_role("by_item")
 SCHEMA = pa.schema(
     [
         ("id", pa.int64()),
@@ -98,25 +100,25 @@ def test_rows_of_a_task_make_one_file_and_the_rest_passes(target: Target) -> Non
 
 def test_rows_for_topics_leave_the_task(target: Target) -> None:
     """Rows that a topic gets leave the task, and those of a table are in its files, too."""
-    output = OutputFiles({channels.RESULTS: target.files()}, frozenset({channels.RESULTS, channels.GROUPS}))
+    output = OutputFiles({channels.RESULTS: target.files()}, frozenset({channels.RESULTS, GROUPS}))
 
-    *passed, (last, _) = through(output, 0, results(FULL), (channels.GROUPS, b"x"))
+    *passed, (last, _) = through(output, 0, results(FULL), (GROUPS, b"x"))
 
-    assert passed == [results(FULL), (channels.GROUPS, b"x")]
+    assert passed == [results(FULL), (GROUPS, b"x")]
     assert last == channels.FILES
 
 
 def test_published_rows_are_written_once_on_their_way_through_two_stages(target: Target) -> None:
-    other = Target(channels.GROUPS, target.path, SCHEMA)
-    tables = {channels.RESULTS: target.files(), channels.GROUPS: other.files()}
+    other = Target(GROUPS, target.path, SCHEMA)
+    tables = {channels.RESULTS: target.files(), GROUPS: other.files()}
     output = OutputFiles(tables, frozenset({channels.RESULTS}))
-    groups = channels.GROUPS, results(EMPTY)[1]
+    groups = GROUPS, results(EMPTY)[1]
 
     first = through(output.of_earlier_stages, 0, results(FULL), groups)
     last = through(output, 0, *first)
 
     files = [json.loads(blob)["channel"] for channel, blob in last if channel == channels.FILES]
-    assert sorted(files) == [channels.GROUPS, channels.RESULTS]
+    assert sorted(files) == [GROUPS, channels.RESULTS]
     assert [part for part in last if part[0] != channels.FILES] == [results(FULL)]
 
 
@@ -181,11 +183,11 @@ def test_a_task_with_many_rows_writes_several_files(target: Target, monkeypatch:
 
 def test_the_number_of_the_batch(tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.int64()), ("batch", pa.int64())])
-    target = Target(channels.RUNNING, tmp_path / "running", schema, numbered=True)
+    target = Target(RUNNING, tmp_path / "running", schema, numbered=True)
     with claimed(tmp_path / "checkpoint"):
         prepare({"running": target}, "app", tmp_path / "checkpoint")
-    output = OutputFiles({channels.RUNNING: target.files()})
-    [(_, file)] = through(output, 5, (channels.RUNNING, pa.record_batch({"id": [1, 2]})))
+    output = OutputFiles({RUNNING: target.files()})
+    [(_, file)] = through(output, 5, (RUNNING, pa.record_batch({"id": [1, 2]})))
 
     assert isinstance(file, bytes)
     TableLog(target.files(), (), "app").commit([json.loads(file)], 5)

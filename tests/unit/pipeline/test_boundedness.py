@@ -70,7 +70,7 @@ class History:
         return {
             "items rows": self.join.left.rows.rows == 0,
             "bids rows": self.join.right.rows.rows == 0,
-            "groups": self.results <= self.announced,
+            "by_key groups": self.results <= self.announced,
         }
 
 
@@ -112,7 +112,7 @@ def test_each_bound_frees_state_and_nothing_else_does(
                 )
                 for state in kept
             }, (punctuated, closing, moving, time_first)
-            if history.freed["groups"]:
+            if history.freed["by_key groups"]:
                 assert history.join.left.pending_keys.rows == history.join.right.pending_keys.rows == 0
 
 
@@ -123,7 +123,7 @@ def test_a_declared_order_bounds_as_punctuations_do(tmp_path: Path) -> None:
     assert list(map(str, states(pipeline)))[:3] == [
         "items rows: bounded by bids' punctuations on item_id",
         "bids rows: bounded by items' order on item_id",
-        "groups: bounded by items' order and bids' punctuations on item_id",
+        "by_key groups: bounded by items' order and bids' punctuations on item_id",
     ]
     history = History(pipeline, tmp_path)
     rows, keys = (history.join.left.rows, history.join.right.rows), Keys(np.arange(4))

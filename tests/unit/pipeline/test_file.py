@@ -333,9 +333,9 @@ def test_a_key_may_be_of_any_exact_type(tmp_path: Path, kind: str) -> None:
         stream["columns"]["item_id"] = kind
     pipeline = Pipeline.model_validate(document)
 
-    assert pipeline.aggregate is not None
-    assert pipeline.key == pipeline.aggregate.by == pipeline.streams["bids"].punctuated_on == ("item_id",)
-    assert str(pipeline.group_columns()["item_id"]) == kind.replace(" ", "")
+    [groups] = pipeline.groups
+    assert pipeline.key == groups.aggregate.by == pipeline.streams["bids"].punctuated_on == ("item_id",)
+    assert str(groups.columns()["item_id"]) == kind.replace(" ", "")
     assert pipeline.model_dump(mode="json")["streams"]["bids"]["columns"]["item_id"] == kind.replace(" ", "")
 
 
@@ -375,7 +375,7 @@ def test_all_other_columns_may_be_nullable(tmp_path: Path) -> None:
 
     assert pipeline.streams["bids"].columns["item_id"].nullable
     assert pipeline.result_columns() == plain.result_columns()
-    assert pipeline.group_columns() == plain.group_columns()
+    assert pipeline.groups[0].columns() == plain.groups[0].columns()
     assert pipeline.model_dump(mode="json")["streams"]["bids"]["columns"]["item_id"] == "long?"
 
 
@@ -409,7 +409,7 @@ def test_many_columns_may_be_the_key(tmp_path: Path) -> None:
     document["steps"]["matched"]["on"] = ["item_id", "seller_id"]
     document["steps"]["by_item"]["aggregate"]["by"] = ["seller_id", "item_id"]
 
-    assert list(Pipeline.model_validate(document).group_columns())[:2] == ["seller_id", "item_id"]
+    assert list(Pipeline.model_validate(document).groups[0].columns())[:2] == ["seller_id", "item_id"]
 
 
 def test_results_of_a_semi_join_have_the_left_columns(tmp_path: Path) -> None:
@@ -444,7 +444,7 @@ def test_measures_have_types(tmp_path: Path, function: str, of: str, kind: str) 
     document = yaml.safe_load(changed(tmp_path, "streams.bids.columns.price", of).read_text())
     document["steps"]["by_item"]["aggregate"]["measures"] = {"one": {function: "bids.price"}}
 
-    assert str(Pipeline.model_validate(document).group_columns()["one"]) == kind
+    assert str(Pipeline.model_validate(document).groups[0].columns()["one"]) == kind
 
 
 def test_a_sum_has_room_to_grow(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_columns_behind_a_join() -> None:
     assert "payments_payer_id" not in dict(first.columns)
     assert {"paid_twice", "sellers_name"} <= pipeline.result_columns().keys()
     assert "paid_late" not in pipeline.result_columns()
-    assert {name: str(kind) for name, kind in pipeline.group_columns().items()} == {
+    assert {name: str(kind) for name, kind in pipeline.groups[0].columns().items()} == {
         "paid_twice": "long",
         "n": "long",
     }

@@ -44,7 +44,7 @@ def rolled_up(
 
 def test_columns_are_named_as_in_the_table_of_groups() -> None:
     pipeline = rolled_up(["lot", "rows"], {"groups": "count", "sum": {"sum": "top"}, "mean": {"avg": "rows"}})
-    assert {name: str(kind) for name, kind in pipeline.columns_of("running_rollup").items()} == {
+    assert {name: str(kind) for name, kind in pipeline.columns_of("running:totals").items()} == {
         "lot": "string",
         "rows": "long",
         "groups": "long",
@@ -53,8 +53,8 @@ def test_columns_are_named_as_in_the_table_of_groups() -> None:
         "final": "boolean",
         "batch": "long",
     }
-    assert pipeline.key_of("running_rollup") == ("lot", "rows")
-    assert next(iter(pipeline.directories)) == "running_rollup"
+    assert pipeline.key_of("running:totals") == ("lot", "rows")
+    assert next(iter(pipeline.directories)) == "running:totals"
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_streams_that_promise_columns_of_the_key_close_groups_of_groups(
     by: Any, groups: tuple[str, ...], closers: dict[str, tuple[str, ...]]
 ) -> None:
     pipeline = rolled_up(by, groups=groups, wider=("seller_id",), lookup="items")
-    assert pipeline.rollup is not None
-    assert pipeline.rollup.closers == closers
+    [rollup] = pipeline.rollups
+    assert rollup.closers == closers
     require_bounded(pipeline)
     (state,) = (one for one in states(pipeline) if one.input == "totals")
     assert [bound.closed_by for bound in state.bounded_by] == [(stream,) for stream in closers]
@@ -83,7 +83,7 @@ def test_a_sum_of_decimals_is_added_once_more() -> None:
     """It has 38 digits. No other column of so many may be added."""
     sums = {"tips": {"sum": "bids.tip"}}
     pipeline = rolled_up("rows", {"sum": {"sum": "tips"}, "mean": {"avg": "tips"}}, first=sums)
-    columns = pipeline.columns_of("running_rollup")
+    columns = pipeline.columns_of("running:totals")
     assert (str(columns["sum"]), str(columns["mean"])) == ("decimal(38,2)", "double")
 
 
@@ -122,10 +122,6 @@ def test_groups_of_groups_are_explained() -> None:
             {"by": ["rows", "lot", "item_id"]},
             "steps.totals.aggregate.by: rows, lot, item_id has the whole key of grouped, so each group would",
         ),
-        (
-            {"by": "lot", "name": "groups", "tables": {"groups": {"mode": "upsert"}}},
-            "steps.groups: metrics call the groups of grouped so; name the second aggregate otherwise",
-        ),
         ({"by": "lot", "tables": {"grouped": {}}}, "steps.totals: no table has its groups"),
         (
             {"by": "top", "groups": ("items.seller_id",)},
@@ -139,7 +135,7 @@ def test_groups_of_groups_are_explained() -> None:
                 },
                 "tables": {"more": {"mode": "upsert"}},
             },
-            "steps.more: it is the third aggregate in a row, and a pipeline has 2; end it with totals",
+            "steps.more: it is the third aggregate in a row, and a pipeline has two; end it with totals",
         ),
         (
             {

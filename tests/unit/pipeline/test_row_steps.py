@@ -95,7 +95,7 @@ def test_columns_behind_row_steps(tmp_path: Path) -> None:
         "orders_kafka_partition",
         "orders_kafka_offset",
     ]
-    assert str(pipeline.group_columns()["gross"]) == "decimal(18,4)"
+    assert str(pipeline.groups[0].columns()["gross"]) == "decimal(18,4)"
     assert residual(pipeline.last_stage) is not None
     plan = stream_plans(pipeline, {"orders": 1, "payments": 1})["orders"]
     assert [step.name for step in plan.steps] == ["priced", "dear"]

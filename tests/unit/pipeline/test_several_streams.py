@@ -120,7 +120,9 @@ def test_bounds_are_told() -> None:
         "shipments' punctuations on item_id and by shipments' punctuations on item_id with window 5 s after "
         "payments' progress, or in 1 more way"
     )
-    assert told[3].startswith("groups: bounded by orders', payments' and shipments' punctuations on item_id,")
+    assert told[3].startswith(
+        "by_key groups: bounded by orders', payments' and shipments' punctuations on item_id,"
+    )
 
 
 class History:
@@ -164,7 +166,7 @@ class History:
     def freed(self) -> dict[str, bool]:
         """Which state is empty by now."""
         rows = {f"{side.spec.name} rows": side.rows.rows == 0 for side in self.join.sides}
-        return rows | {"groups": self.announced == {0, 1}}
+        return rows | {"by_key groups": self.announced == {0, 1}}
 
 
 def subsets(names: tuple[str, ...]) -> Iterator[frozenset[str]]:
@@ -195,5 +197,5 @@ def test_each_bound_of_three_streams_frees_state_and_nothing_else_does(
             )
             for state in kept
         }, (closed, moved, time_first)
-        if history.freed["groups"]:
+        if history.freed["by_key groups"]:
             assert all(side.pending_keys.rows == 0 for side in history.join.sides)

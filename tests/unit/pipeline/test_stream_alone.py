@@ -60,7 +60,7 @@ def test_columns_are_named_as_behind_a_join() -> None:
 
     assert BIDS.result_columns() == joined.side_columns("bids") == BIDS.side_columns("bids")
     assert {"bids_item_id", "sellers_name", "bids_kafka_offset"} <= BIDS.result_columns().keys()
-    assert next(iter(BIDS.group_columns())) == "item_id"
+    assert next(iter(BIDS.groups[0].columns())) == "item_id"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_its_rows_need_no_bound() -> None:
     require_bounded(BIDS)
 
     assert list(map(str, states(BIDS))) == [
-        "groups: bounded by bids' punctuations on item_id",
+        "by_key groups: bounded by bids' punctuations on item_id",
         "bids closed keys: unbounded, remembered until a pattern holds them, in ranges of 24 bytes",
     ]
 

@@ -14,13 +14,13 @@ from endmark.punctuation.scalars import from_scalar
 from endmark.state.keys import bucket_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from endmark.derived_times import TimeBound
     from endmark.domain import Value
     from endmark.engine.bucket.lookups import Lookups
     from endmark.engine.bucket.plan import BucketPlan
-    from endmark.operators.group_by.group_by import ClosingAggregate
+    from endmark.engine.groups.kept import KeptGroups
     from endmark.operators.stream_join.segment_join import SegmentJoin
     from endmark.state.keys import Keys
 
@@ -30,7 +30,7 @@ def answers(
     plan: BucketPlan,
     join: SegmentJoin,
     lookups: Lookups,
-    groups: ClosingAggregate | None,
+    groups: Sequence[KeptGroups],
 ) -> Iterator[dict[str, Any]]:
     """Yield the answers to the questions of a batch that are about a key of this bucket, ready for JSON.
 
@@ -41,7 +41,7 @@ def answers(
         plan: the plan of the bucket.
         join: its join.
         lookups: its lookups.
-        groups: the groups by the key; `None` without any.
+        groups: the groups by the key. All of these aggregates have a group of the same keys.
     """
     for question in map(json.loads, blobs):
         keys = _keys(plan, join, question["key"])
@@ -53,9 +53,10 @@ def answers(
             for member in each["members"]:
                 member["topic"] = topics[member["stream"]]
             each["held_rows"] = lookups.held_rows(each["stream"])
-        times = {} if groups is None else _derived_times(plan, join, question["key"])
+        first = next(iter(groups), None)
+        times = {} if first is None or not first.plan.by_time else _derived_times(plan, join, question["key"])
         past = any(bound.pattern.matches(value) for value, bound in times.values())
-        group = None if groups is None else bool(groups.groups.contains(keys)[0])
+        group = None if first is None else bool(first.open.groups.contains(keys)[0])
         yield {
             "partition": question["partition"],
             "offset": question["offset"],

@@ -10,7 +10,7 @@ from endmark.engine import channels
 from endmark.engine.bucket.lookup_levels import placed_steps
 from endmark.engine.bucket.result_steps import ResultPlan
 from endmark.engine.bucket.written_steps import WrittenStep, written_steps
-from endmark.engine.streams import group_plan, nobody, residual
+from endmark.engine.streams import group_plans, nobody, residual
 from endmark.errors import ConfigError
 from endmark.operators.stream_join.presets import DEFAULT
 from endmark.types import JoinType
@@ -32,7 +32,7 @@ _OF_ALL_STAGES = (channels.READ, channels.KNOBS, channels.QUESTIONS)
 
 @dataclass(frozen=True)
 class BucketPlan:
-    """The plan of a bucket of one stage: the join of its streams, and the group-by on its key, if any.
+    """The plan of a bucket of one stage: the join of its streams, and the aggregates by its key, if any.
 
     A stream without a join is joined with a stream that has ended (`nobody`).
 
@@ -42,7 +42,7 @@ class BucketPlan:
         residual: the condition that results must meet beside key and windows; `None` is always met.
         policy: the treatment of state.
         step: the place of the join in the pipeline file, which begins the names of its knobs.
-        group: the group-by; `None` without one.
+        groups: the aggregates by the key of the stage.
         key: the columns of the key, as the pipeline file names them; frames have none.
         full_batch: a batch of fewer records is a pause; `None`: every batch is a pause. In a pause, the join
             catches up with its spilled rows, and no row is left waiting for a relation. A new value counts
@@ -66,7 +66,7 @@ class BucketPlan:
     kind: JoinType
     residual: Condition | None
     policy: Policy
-    group: GroupPlan | None
+    groups: tuple[GroupPlan, ...]
     step: str = ""
     key: tuple[str, ...] = ()
     full_batch: int | None = None
@@ -112,7 +112,7 @@ class BucketPlan:
             kind=JoinType.LEFT if join is None else join.type,
             residual=residual(stage),
             policy=policy,
-            group=None if behind else group_plan(pipeline),
+            groups=() if behind else group_plans(pipeline),
             step=stage.place,
             key=stage.key,
             full_batch=full_batch,
@@ -120,7 +120,7 @@ class BucketPlan:
             lookups=tuple(lookups),
             steps=steps_of(pipeline),
             # The next stage takes all results, and hands on those that leave for the sink.
-            shows_results=bool(behind) or pipeline.shows_results or pipeline.regroups,
+            shows_results=bool(behind) or pipeline.shows_results or bool(pipeline.regrouped),
             derived=derived,
             goes_on=bool(behind),
             later=frozenset(name for each in behind for name in each.streams),

@@ -11,7 +11,7 @@ from endmark.operators.stream_join.side import NEVER
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from endmark.operators.group_by.group_by import ClosingAggregate
+    from endmark.engine.groups.kept import KeptGroups
     from endmark.operators.stream_join.members import Member
     from endmark.operators.stream_join.segment_join import SegmentJoin
     from endmark.operators.stream_join.side import SideState
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _SECOND = 1_000_000
 
 
-def state_samples(join: SegmentJoin, groups: ClosingAggregate | None) -> Counter[str]:
-    """Return the sizes of a bucket's state after a batch; `groups` is `None` without a group-by."""
+def state_samples(join: SegmentJoin, groups: Sequence[KeptGroups]) -> Counter[str]:
+    """Return the sizes of a bucket's state after a batch, given its groups by the join key."""
     samples: Counter[str] = Counter()
     for side in join.sides:
         if side.spec.ended:
@@ -41,16 +41,16 @@ def state_samples(join: SegmentJoin, groups: ClosingAggregate | None) -> Counter
         others = [other for other in join.sides if other is not side]
         waits_for = _waits_for(side, others)
         samples[sample("pending_punctuations", stream=stream, waits_for=waits_for)] += side.pending_keys.rows
-    if groups is not None:
-        samples.update(group_samples(groups, "groups"))
+    for each in groups:
+        samples.update(group_samples(each))
     return samples
 
 
-def group_samples(groups: ClosingAggregate, name: str) -> Counter[str]:
-    """Return the sizes of a bucket's open groups, given the name of this state in `boundedness`."""
+def group_samples(groups: KeptGroups) -> Counter[str]:
+    """Return the sizes of a bucket's open groups of an aggregate."""
     samples: Counter[str] = Counter()
-    for kept in groups.lists.values():
-        samples.update(_state_samples(kept, {"operator": "aggregate", "stream": name}))
+    for kept in groups.open.lists.values():
+        samples.update(_state_samples(kept, {"operator": "aggregate", "stream": groups.plan.step}))
     return samples
 
 

@@ -20,10 +20,10 @@ from endmark.engine.bucket.lookups import Lookups, missed_letters
 from endmark.engine.bucket.plan import require_same
 from endmark.engine.bucket.result_steps import ResultSteps
 from endmark.engine.bucket.state_samples import progress_samples, state_samples
+from endmark.engine.groups.kept import KeptGroups
+from endmark.engine.snapshot_parts import GROUPS, after, decode_parts, encode_parts
 from endmark.engine.violation_rows import violation_rows
 from endmark.metrics import Samples, sample
-from endmark.operators.group_by.group_by import ClosingAggregate
-from endmark.operators.group_by.running_groups import RunningGroups
 from endmark.operators.nary_join.join import NaryJoin
 from endmark.operators.stream_batch import RunNews, StreamBatch
 from endmark.operators.stream_join.announce import Report, time_bounds
@@ -38,15 +38,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from endmark.engine.bucket.plan import BucketPlan
-    from endmark.engine.streams import StreamPlan
-    from endmark.operators.group_by.group_by import KeyColumn
+    from endmark.engine.streams import GroupPlan, StreamPlan
+    from endmark.operators.group_by.group_by import ClosingAggregate
     from endmark.operators.stream_join.segment_join import SegmentJoin
+    from endmark.punctuation.pattern import Pattern
     from endmark.state.keys import Share
     from endmark.state.store import SegmentStore
 
 
 # The parts of an encoded snapshot.
-_JOIN, _GROUP, _KNOBS, _LOOKUP = "join", "group", "knobs", "lookup "
+_JOIN, _KNOBS, LOOKUP = "join", "knobs", "lookup "
 
 
 @dataclass(frozen=True)
@@ -55,31 +56,31 @@ class BucketSnapshot:
 
     Args:
         join: the snapshot of the join.
-        group: the snapshot of the group-by; `None` without one.
+        groups: the snapshots of the groups, by aggregate.
         lookups: the snapshots of the lookups, by relation.
         knobs: the turned knobs; `None` if none was ever turned.
     """
 
     join: bytes
-    group: bytes | None
+    groups: Mapping[str, bytes] = field(default_factory=dict)
     lookups: Mapping[str, bytes] = field(default_factory=dict)
     knobs: bytes | None = None
 
     def encoded(self) -> bytes:
         """Return the snapshot as bytes for `decoded`."""
-        parts = {_JOIN: self.join, _GROUP: self.group, _KNOBS: self.knobs}
-        parts |= {f"{_LOOKUP}{relation}": data for relation, data in self.lookups.items()}
-        data = pa.array(parts.values(), pa.binary())
-        return codec.encode(pa.record_batch({"part": pa.array(parts, pa.string()), "data": data}))
+        parts = {_JOIN: self.join, _KNOBS: self.knobs}
+        parts |= {f"{GROUPS}{step}": data for step, data in self.groups.items()}
+        parts |= {f"{LOOKUP}{relation}": data for relation, data in self.lookups.items()}
+        return encode_parts(parts)
 
     @classmethod
     def decoded(cls, data: bytes) -> BucketSnapshot:
         """Return the snapshot of which `encoded` has returned `data`."""
-        names, parts = codec.decode(data).columns
-        found = dict(zip(names.to_pylist(), parts.to_pylist(), strict=True))
-        join, group, knobs = (found.pop(name) for name in (_JOIN, _GROUP, _KNOBS))
-        lookups = {name.removeprefix(_LOOKUP): part for name, part in found.items()}
-        return cls(join, group, lookups, knobs)
+        parts = decode_parts(data)
+        join = parts[_JOIN]
+        if join is None:
+            raise AssertionError("a snapshot without a join")
+        return cls(join, after(GROUPS, parts), after(LOOKUP, parts), parts[_KNOBS])
 
 
 class BucketTask:
@@ -101,16 +102,8 @@ class BucketTask:
         else:
             self._join.notes["buckets"] = plan.buckets
         self._join.notes["made_with"] = dict(plan.made_with)
-        self._groups: ClosingAggregate | None = None
-        self._running: RunningGroups | None = None
-        if plan.group is not None:
-            self._groups = ClosingAggregate(
-                plan.group.keys,
-                plan.group.measures,
-                store,
-                restored.group if restored is not None else None,
-            )
-            self._running = RunningGroups(self._groups, plan.group.columns) if plan.group.running else None
+        had = restored.groups if restored is not None else {}
+        self._groups = [KeptGroups(each, store, had.get(each.step)) for each in plan.groups]
         snapshots = restored.lookups if restored is not None else {}
         self._lookups = Lookups(plan.lookups, store, snapshots, plan.looked_up, plan.streams)
         self._behind = ResultSteps(plan.behind)
@@ -127,15 +120,15 @@ class BucketTask:
         if not self._lookups.is_idle:
             raise AssertionError("rows wait in a lookup while buckets are split")
         self._join.keep(share)
-        if self._groups is not None:
-            self._groups.keep(share)
+        for groups in self._groups:
+            groups.keep(share)
         self._join.notes["buckets"] = share.buckets
 
     def snapshot(self) -> BucketSnapshot:
         """Return the state for `restored`, without the segments."""
         return BucketSnapshot(
             self._join.snapshot(),
-            self._groups.snapshot() if self._groups else None,
+            {groups.plan.step: groups.snapshot() for groups in self._groups},
             self._lookups.snapshot(),
             self._knobs.snapshot(),
         )
@@ -175,15 +168,10 @@ class BucketTask:
                 self._expect_promises()
             patterns = patterns.then(self._join.output.patterns)
         yield from self._latest_rows(samples)
-        if self._running is not None:
-            with self._profile.phase("aggregate"):
-                # The sink of a pipeline adds the number of the batch. A frame has no such sink.
-                running_rows = self._running.end_batch(
-                    self._join.spiller.batch_number if self._plan.in_band else None
-                )
-            samples[sample("running_groups_total")] += running_rows.num_rows
-            if running_rows.num_rows:
-                yield channels.RUNNING, codec.encode(running_rows)
+        # The sink of a pipeline adds the number of the batch. A frame has no such sink.
+        batch = self._join.spiller.batch_number if self._plan.in_band else None
+        for groups in self._groups:
+            yield from groups.changed(samples, batch)
         patterns.times = time_bounds(before, self._join.times())
         yield from self._told(patterns)
         self._join.notes["full_batch"] = self._plan.full_batch
@@ -238,27 +226,22 @@ class BucketTask:
             samples: collects the metrics.
             catch_up: whether to join spilled rows.
         """
-        measured = []
+        measured: list[list[pa.RecordBatch]] = [[] for _ in self._groups]
         for result in self._stepped(channels.gathered(self._results(batches, catch_up=catch_up))):
             if self._plan.shows_results:
                 yield channels.RESULTS, result
-            if self._groups is not None:
-                with self._profile.phase("aggregate"):
-                    measured.append(self._groups.inputs(result))
+            for groups, inputs in zip(self._groups, measured, strict=True):
+                inputs.append(groups.inputs(result))
         yield from self._violations()
         yield from self._announced_keys()
         yield from self._missed(samples)
         yield from self._step_rows(batches, samples)
         self._count_output(samples)
-        if self._groups is not None and self._plan.group is not None:
-            with self._profile.phase("aggregate"):
-                self._groups.add(measured)
-                closed = self._closed_groups(self._groups, self._plan.group.keys)
-                if self._running is not None:
-                    self._running.note(measured, closed)
-            samples[sample("groups_closed_total")] += closed.num_rows
-            if closed.num_rows and self._plan.group.final:
-                yield channels.GROUPS, codec.encode(closed.select(self._plan.group.columns))
+        times = self._join.times()
+        past = {} if times == self._times else {name: bound.pattern for name, bound in times.items()}
+        self._times = times
+        for groups, inputs in zip(self._groups, measured, strict=True):
+            yield from groups.fold(inputs, partial(self._closed_groups, groups.plan, past), samples)
 
     def _results(self, batches: Sequence[StreamBatch], *, catch_up: bool) -> Iterator[pa.RecordBatch]:
         yield from self._join.process(*batches)
@@ -353,16 +336,23 @@ class BucketTask:
                 rows = pa.record_batch([texts, reasons], schema=channels.PUNCTUATION_SCHEMA)
                 yield channels.ANNOUNCED, codec.encode(rows)
 
-    def _closed_groups(self, groups: ClosingAggregate, keys: Sequence[KeyColumn]) -> pa.RecordBatch:
-        """Remove and return the groups that are final; `keys` are the columns of the group key."""
+    def _closed_groups(
+        self, plan: GroupPlan, past: Mapping[str, Pattern], groups: ClosingAggregate
+    ) -> pa.RecordBatch:
+        """Remove and return the groups that are final.
+
+        Args:
+            plan: the plan of the aggregate.
+            past: the values of derived times that no later result has, by column of results.
+            groups: the groups.
+        """
         closed = self._closed_by_key(groups)
-        if (times := self._join.times()) == self._times:
+        patterns = {key.name: past[source] for key in plan.keys for source in key.sources if source in past}
+        if not patterns or not plan.by_time:
             return closed
-        self._times = times
-        past = {key.name: times[source].pattern for key in keys for source in key.sources if source in times}
         over = groups.close_rows(
             lambda rows: np.logical_or.reduce(
-                [matches(pattern, rows.column(name)) for name, pattern in past.items()]
+                [matches(pattern, rows.column(name)) for name, pattern in patterns.items()]
             )
         )
         return codec.concat([closed, over])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from endmark.engine import channels
-from endmark.engine.closing_patterns import ClosingPatterns
+from endmark.engine.closing_patterns import ClosingPatterns, narrowed
 from endmark.engine.streams import grouped_by, rolled_up
 from endmark.operators.group_by.group_by import KeyColumn, group_inputs, group_key
 from endmark.operators.stream_join.announce import Report
@@ -31,8 +31,51 @@ if TYPE_CHECKING:
     from endmark.engine.channels import Buckets
     from endmark.engine.streams import GroupPlan
     from endmark.pipeline import Pipeline
+    from endmark.pipeline.groups import ResultGroups
+    from endmark.pipeline.rollup import Rollup
 
 _GROUPS = "groups"  # the name under which patterns on columns of the group key are read
+
+
+@dataclass(frozen=True)
+class StageGroups:
+    """The plan of one aggregate of a stage of groups.
+
+    Args:
+        plan: the aggregate.
+        patterns: reads the patterns that close groups.
+        takes: the channel of the rows that it groups.
+        shows: whether these rows leave the stage before for the sink, too.
+    """
+
+    plan: GroupPlan
+    patterns: ClosingPatterns
+    takes: str
+    shows: bool
+
+    @property
+    def channel(self) -> str:
+        """The channel of what rows bring to their groups."""
+        return channels.stream_channel(channels.GROUP_INPUTS, self.plan.step)
+
+    @property
+    def domains(self) -> dict[str, Domain]:
+        """The domains of the columns of the group key."""
+        return {key.name: domain_of_type(key.kind) for key in self.plan.keys}
+
+    def closing(self, text: str) -> Punctuation | None:
+        """Return the groups that a pattern closes, by columns of the group key.
+
+        Args:
+            text: a pattern in JSON, over columns of results.
+
+        Returns:
+            A punctuation without patterns matches every group. `None` if the pattern closes no group.
+        """
+        restricted = self.patterns.read(text)
+        if restricted is None:
+            return None
+        return Punctuation.read(_GROUPS, restricted, self.domains, pattern_from_json)
 
 
 @dataclass(frozen=True)
@@ -40,88 +83,46 @@ class GroupStage:
     """The plan of a stage of groups. It is pickled and travels to the tasks of this stage and the one before.
 
     Args:
-        group: the group-by.
-        patterns: reads the patterns that close groups.
+        groups: the aggregates. All take results, or all take final groups.
         reporters: the number of buckets of the stage before.
         buckets: the buckets of this stage.
-        shows: whether the rows that this stage takes leave the stage before for the sink, too.
-        state: the name of the state in metrics.
-        of_groups: whether the stage takes final groups; otherwise it takes results.
         behind_groups: whether the stage before is one of groups, too.
-        goes_on: whether the groups go on into one more stage.
+        goes_on: whether there is one more stage of groups.
     """
 
-    group: GroupPlan
-    patterns: ClosingPatterns
+    groups: tuple[StageGroups, ...]
     reporters: int
     buckets: Buckets
-    shows: bool
-    state: str = "groups"
-    of_groups: bool = False
     behind_groups: bool = False
     goes_on: bool = False
 
     @classmethod
     def of(cls, pipeline: Pipeline, reporters: int, buckets: Buckets) -> Self | None:
-        """Make the plan of a pipeline's stage of groups; `None` if it has none.
+        """Make the plan of a pipeline's groups by other keys than the join's; `None` if it has none.
 
         Args:
             pipeline: the pipeline.
             reporters: the number of buckets of the stage before.
             buckets: the buckets of the stage of groups.
         """
-        if pipeline.aggregate is None or not pipeline.regroups:
+        if not pipeline.regrouped:
             return None
-        types = pipeline.group_columns()
-        keys = [
-            KeyColumn(name, types[name].arrow, sources, nullable=True)
-            for name, sources in pipeline.group_sources.items()
-        ]
-        return cls(
-            grouped_by(pipeline, pipeline.aggregate, keys),
-            ClosingPatterns(pipeline.group_equals, pipeline.last_stage.present_keys),
-            reporters,
-            buckets,
-            pipeline.shows_results,
-            goes_on=pipeline.rollup is not None,
-        )
+        groups = tuple(_regrouped(each) for each in pipeline.regrouped)
+        return cls(groups, reporters, buckets, goes_on=bool(pipeline.rollups))
 
     @classmethod
-    def of_rollup(cls, pipeline: Pipeline, reporters: int, buckets: Buckets) -> Self | None:
-        """Make the plan of the stage of a pipeline's rollup; `None` if it has none.
+    def of_rollups(cls, pipeline: Pipeline, reporters: int, buckets: Buckets) -> Self | None:
+        """Make the plan of a pipeline's groups of final groups; `None` if it has none.
 
         Args:
             pipeline: the pipeline.
-            reporters: the number of buckets of the stage that makes the final groups.
-            buckets: the buckets of the rollup.
+            reporters: the number of buckets of the stage before.
+            buckets: the buckets of this stage.
         """
-        if (rollup := pipeline.rollup) is None:
+        if not pipeline.rollups:
             return None
-        return cls(
-            rolled_up(pipeline, rollup),
-            ClosingPatterns(rollup.equals, pipeline.last_stage.present_keys),
-            reporters,
-            buckets,
-            "groups" in pipeline.laid_out,
-            state=rollup.step,
-            of_groups=True,
-            behind_groups=pipeline.regroups,
-        )
-
-    @property
-    def final_channel(self) -> str:
-        """The channel of final groups."""
-        return channels.ROLLUP if self.of_groups else channels.GROUPS
-
-    @property
-    def running_channel(self) -> str:
-        """The channel of groups that a batch has changed."""
-        return channels.RUNNING_ROLLUP if self.of_groups else channels.RUNNING
-
-    @property
-    def domains(self) -> dict[str, Domain]:
-        """The domains of the columns of the group key."""
-        return {key.name: domain_of_type(key.kind) for key in self.group.keys}
+        groups = tuple(_rolled_up(each) for each in pipeline.rollups)
+        return cls(groups, reporters, buckets, behind_groups=bool(pipeline.regrouped))
 
     def hand_over(
         self, label: int, output: Iterable[tuple[str, bytes | pa.RecordBatch]]
@@ -138,17 +139,17 @@ class GroupStage:
         Yields:
             Packed rows: the label of a bucket of groups, the channel and the blob.
         """
-        takes = channels.GROUPS if self.of_groups else channels.RESULTS
         told_by = channels.REPORT if self.behind_groups else channels.PATTERNS
         report: dict[str, Any] = vars(Report())
         for channel, blob in output:
-            if channel == takes:
+            if takers := [groups for groups in self.groups if groups.takes == channel]:
                 rows = blob if isinstance(blob, pa.RecordBatch) else codec.decode(blob)
-                yield from self._shares(rows)
-                if not self.shows:
+                for groups in takers:
+                    yield from self._shares(groups, rows)
+                if not takers[0].shows:
                     continue
             if channel == told_by:
-                report = self.patterns.narrowed(json.loads(blob))
+                report = narrowed([groups.patterns for groups in self.groups], json.loads(blob))
             if channel != channels.REPORT:
                 yield label, channel, codec.encode(blob) if isinstance(blob, pa.RecordBatch) else blob
         # Each bucket sends its report even if it is empty, so that silence is not taken for a statement.
@@ -156,22 +157,24 @@ class GroupStage:
         for bucket in self.buckets.labels:
             yield bucket, channels.REPORT, written
 
-    def _shares(self, rows: pa.RecordBatch) -> Iterator[tuple[int, str, bytes]]:
-        """Yield each bucket's share of some rows, packed."""
-        inputs = group_inputs(self.group.keys, self.group.measures, rows)
-        for bucket, share in self.buckets.by_key(inputs, group_key(self.group.keys)):
-            yield bucket, channels.GROUP_INPUTS, codec.encode(share)
+    def _shares(self, groups: StageGroups, rows: pa.RecordBatch) -> Iterator[tuple[int, str, bytes]]:
+        """Yield each bucket's share of some rows that an aggregate takes, packed."""
+        plan = groups.plan
+        inputs = group_inputs(plan.keys, plan.measures, rows)
+        for bucket, share in self.buckets.by_key(inputs, group_key(plan.keys)):
+            yield bucket, groups.channel, codec.encode(share)
 
-    def closing(self, text: str) -> Punctuation | None:
-        """Return the groups that a pattern closes, by columns of the group key.
 
-        Args:
-            text: a pattern in JSON, over columns of results.
+def _regrouped(groups: ResultGroups) -> StageGroups:
+    pipeline, types = groups.pipeline, groups.columns()
+    keys = [
+        KeyColumn(name, types[name].arrow, sources, nullable=True) for name, sources in groups.sources.items()
+    ]
+    patterns = ClosingPatterns(groups.equals, pipeline.last_stage.present_keys)
+    return StageGroups(grouped_by(groups, keys), patterns, channels.RESULTS, pipeline.shows_results)
 
-        Returns:
-            A punctuation without patterns matches every group. `None` if the pattern closes no group.
-        """
-        restricted = self.patterns.read(text)
-        if restricted is None:
-            return None
-        return Punctuation.read(_GROUPS, restricted, self.domains, pattern_from_json)
+
+def _rolled_up(rollup: Rollup) -> StageGroups:
+    patterns = ClosingPatterns(rollup.equals, rollup.pipeline.last_stage.present_keys)
+    takes = rollup.of.final_role
+    return StageGroups(rolled_up(rollup), patterns, takes, takes in rollup.pipeline.laid_out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +12,8 @@ import pyarrow as pa
 
 from endmark.engine import channels
 from endmark.engine.bucket.state_samples import group_samples
-from endmark.metrics import sample
-from endmark.operators.group_by.group_by import ClosingAggregate
-from endmark.operators.group_by.running_groups import RunningGroups
+from endmark.engine.groups.kept import KeptGroups
+from endmark.engine.snapshot_parts import GROUPS, after, decode_parts, encode_parts
 from endmark.operators.stream_join.announce import Report, aligned
 from endmark.operators.stream_join.promises import PromiseUnion
 from endmark.state import codec
@@ -21,13 +21,13 @@ from endmark.state import codec
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from endmark.engine.groups.stage import GroupStage
+    from endmark.engine.groups.stage import GroupStage, StageGroups
+    from endmark.operators.group_by.group_by import ClosingAggregate
     from endmark.state.keys import Share
     from endmark.state.store import SegmentStore
 
 
-_CLOSED = {channels.GROUPS: "groups_closed_total", channels.ROLLUP: "rollup_closed_total"}
-_CHANGED = {channels.RUNNING: "running_groups_total", channels.RUNNING_ROLLUP: "running_rollup_total"}
+_BUCKETS = "buckets"  # the note of the first aggregate that has the number of buckets of the state
 
 
 class GroupTask:
@@ -45,20 +45,26 @@ class GroupTask:
     def __init__(self, stage: GroupStage, store: SegmentStore, restored: bytes | None) -> None:
         self._stage = stage
         self._profile = store.profile
-        self._groups = ClosingAggregate(stage.group.keys, stage.group.measures, store, restored)
+        snapshots = {} if restored is None else after(GROUPS, decode_parts(restored))
+        self._groups = [KeptGroups(each.plan, store, snapshots.get(each.plan.step)) for each in stage.groups]
         if restored is None:
-            self._groups.notes["buckets"] = len(stage.buckets)
-        self._running = RunningGroups(self._groups, stage.group.columns) if stage.group.running else None
+            self._notes[_BUCKETS] = len(stage.buckets)
+
+    @property
+    def _notes(self) -> dict[str, Any]:
+        return self._groups[0].open.notes
 
     def keep(self, share: Share) -> None:
         """Drop what belongs to other buckets, if the restored state is that of a bucket with more keys."""
-        if self._groups.notes["buckets"] != share.buckets:
-            self._groups.keep(share)
-            self._groups.notes["buckets"] = share.buckets
+        if self._notes[_BUCKETS] == share.buckets:
+            return
+        for groups in self._groups:
+            groups.keep(share)
+        self._notes[_BUCKETS] = share.buckets
 
     def snapshot(self) -> bytes:
         """Return the state for `restored`, without the segments."""
-        return self._groups.snapshot()
+        return encode_parts({f"{GROUPS}{groups.plan.step}": groups.snapshot() for groups in self._groups})
 
     def run(self, packed: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, bytes]]:
         """Run one batch.
@@ -69,11 +75,11 @@ class GroupTask:
         Yields:
             Blobs for the sink and for the next stage, each with its channel.
         """
-        inputs: list[pa.RecordBatch] = []
+        inputs: dict[str, list[pa.RecordBatch]] = {each.channel: [] for each in self._stage.groups}
         reports: list[dict[str, Any]] = []
         for channel, blob in packed:
-            if channel == channels.GROUP_INPUTS:
-                inputs.append(codec.decode(blob))
+            if channel in inputs:
+                inputs[channel].append(codec.decode(blob))
             elif channel == channels.REPORT:
                 reports.append(json.loads(blob))
             else:
@@ -85,32 +91,26 @@ class GroupTask:
         samples: Counter[str] = Counter()
         with self._profile.phase("aggregate"):
             together = aligned(reports)
-            self._groups.add(inputs)
-            closed = self._closed(together)
-        samples[sample(_CLOSED[self._stage.final_channel])] += closed.num_rows
-        if closed.num_rows and self._stage.group.final:
-            yield self._stage.final_channel, codec.encode(closed.select(self._stage.group.columns))
-        if self._running is not None:
-            with self._profile.phase("aggregate"):
-                self._running.note(inputs, closed)
-                changed = self._running.end_batch()
-            samples[sample(_CHANGED[self._stage.running_channel])] += changed.num_rows
-            if changed.num_rows:
-                yield self._stage.running_channel, codec.encode(changed)
+        for each, groups in zip(self._stage.groups, self._groups, strict=True):
+            close = partial(self._closed, each, together)
+            yield from groups.fold(inputs[each.channel], close, samples)
+            yield from groups.changed(samples)
+            samples.update(group_samples(groups))
         if self._stage.goes_on:
             # All groups that these patterns match are final, in whichever bucket they were.
             yield channels.REPORT, json.dumps(vars(Report(together))).encode()
-        samples.update(group_samples(self._groups, self._stage.state))
         yield channels.METRICS, json.dumps({"samples": samples}).encode()
 
-    def _closed(self, patterns: Iterable[str]) -> pa.RecordBatch:
+    def _closed(
+        self, stage_groups: StageGroups, patterns: Iterable[str], groups: ClosingAggregate
+    ) -> pa.RecordBatch:
         """Remove and return the groups that patterns close."""
-        closing = [found for text in patterns if (found := self._stage.closing(text)) is not None]
+        closing = [found for text in patterns if (found := stage_groups.closing(text)) is not None]
         if not closing:
-            return pa.RecordBatch.from_pylist([], self._groups.schema)
+            return pa.RecordBatch.from_pylist([], groups.schema)
         if not all(each.patterns for each in closing):  # no result comes any more
-            return self._groups.close_rows(lambda rows: np.ones(rows.num_rows, bool))
-        final = PromiseUnion(self._stage.domains)
+            return groups.close_rows(lambda rows: np.ones(rows.num_rows, bool))
+        final = PromiseUnion(stage_groups.domains)
         for each in closing:
             final.add(each)
-        return self._groups.close_rows(final.match)
+        return groups.close_rows(final.match)

@@ -92,6 +92,6 @@ def test_nothing_is_kept_of_a_row_and_nothing_told_of_a_join(tmp_path: Path) -> 
     told = {(name, labels.get("stream")): value for name, labels, value in parsed}
     assert told["join_results_total", None] == 9
     assert told["state_rows", "bids"] == 0
-    assert {stream for _, stream in told} == {None, "bids", "groups"}
+    assert {stream for _, stream in told} == {None, "bids", "by_key"}
     rows = {name for (name, _), value in told.items() if name.startswith("join_") and value}
     assert rows == {"join_results_total"}

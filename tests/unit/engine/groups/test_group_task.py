@@ -100,20 +100,20 @@ def test_a_column_of_the_join_key_is_that_of_streams_always_there(
     kind: JoinType, closes: dict[str, Any]
 ) -> None:
     """In a full join, no stream is."""
-    stage = stage_of(by("lot", keys=COMPOSITE, kind=kind))
+    [groups] = stage_of(by("lot", keys=COMPOSITE, kind=kind)).groups
 
     found = {
-        column: stage.closing(json.dumps({column: {"equals": "a"}})) for column in ("items_lot", "bids_lot")
+        column: groups.closing(json.dumps({column: {"equals": "a"}})) for column in ("items_lot", "bids_lot")
     }
 
     assert {column for column, punctuation in found.items() if punctuation is not None} == set(closes)
 
 
 def test_only_patterns_on_the_group_key_alone_close_groups() -> None:
-    stage = stage_of(by("items.seller_id"))
+    [groups] = stage_of(by("items.seller_id")).groups
 
     def closes(patterns: dict[str, Any]) -> bool:
-        return stage.closing(json.dumps(patterns)) is not None
+        return groups.closing(json.dumps(patterns)) is not None
 
     assert closes({"items_seller_id": {"equals": 1}})
     assert closes({"items_item_id": {"between": {}}})  # the end of items

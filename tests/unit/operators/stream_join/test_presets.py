@@ -9,7 +9,7 @@ import pytest
 
 from endmark.control.knobs import filed, steps_of, turned
 from endmark.driver.checkpoint import claimed, pin, settings
-from endmark.engine.streams import group_plan
+from endmark.engine.streams import group_plans
 from endmark.errors import ConfigError
 from endmark.operators.stream_join.presets import PRESETS, Policy, Preset, Propagation, policy
 from endmark.pipeline.boundedness import require_bounded, states
@@ -135,7 +135,7 @@ def test_an_aggregate_needs_announcements(tmp_path: Path) -> None:
         make_pipeline(windows=(None, None), join={"preset": "xjoin"})
 
     pipeline = preset_of("xjoin")
-    assert group_plan(pipeline) is None
+    assert group_plans(pipeline) == ()
     assert [table.channel for table in targets(pipeline, tmp_path)] == [
         "results",
         "dead_letters",
@@ -167,10 +167,13 @@ def test_state_is_bounded_by_what_the_preset_does() -> None:
         "items rows: bounded by window 5 s after bids' progress",
         "bids rows: unbounded, since steps.matched.window.known is not set and preset wjoin does not purge",
     ]
-    assert str(states(preset_of("pjoin"))[2]) == "groups: bounded by items' and bids' punctuations on item_id"
+    assert (
+        str(states(preset_of("pjoin"))[2])
+        == "by_key groups: bounded by items' and bids' punctuations on item_id"
+    )
     alone = make_pipeline(windows=(None, None), punctuated=(True, False), join={"preset": "mjoin"})
     assert str(states(alone)[2]) == (
-        "groups: unbounded, since preset mjoin announces what both close and bids closes nothing"
+        "by_key groups: unbounded, since preset mjoin announces what both close and bids closes nothing"
     )
 
 

@@ -44,7 +44,7 @@ def test_they_bound_state_as_punctuations_do(pipeline: Pipeline) -> None:
     assert [str(state).partition(", at most")[0] for state in states(pipeline)] == [
         "items rows: bounded by bids' punctuations on item_id",
         "bids rows: bounded by items' unique keys on item_id",
-        "groups: bounded by items' unique keys and bids' punctuations on item_id",
+        "by_key groups: bounded by items' unique keys and bids' punctuations on item_id",
         "items closed keys: unbounded, remembered until a pattern holds them, in ranges of 24 bytes",
         "bids closed keys: unbounded, remembered until a pattern holds them, in ranges of 24 bytes",
     ]
