@@ -7,6 +7,9 @@ about such columns, too. Only these expressions count, of the event time or of a
     date_trunc(unit, time)    time_bucket(width, time)    cast(time AS date)
     time + interval           time - interval             time
 
+An interval that is added has no months, since these differ in length. One month behind 30 January, 23:00, is
+28 February, 23:00, and one month behind 31 January, 1:00, is 28 February, 1:00.
+
 DuckDB itself evaluates the expression at progress, so a bound and the values of rows agree to the digit.
 """
 
@@ -19,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from endmark.domain import Domain
-from endmark.expression import tree
+from endmark.expression import constant, tree
 from endmark.punctuation.pattern import Between, Nothing
 from endmark.punctuation.wire_json import pattern_to_json
 
@@ -31,8 +34,12 @@ if TYPE_CHECKING:
 
 # DuckDB's types that a time may be cast to. All of them keep the order of times.
 _TIMES = {"DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"}
-# Functions of several arguments: the place of the time. All other arguments are constants.
-_PLACES = {"date_trunc": 1, "datetrunc": 1, "time_bucket": 1, "date_add": 0, "-": 0}
+# Functions of several arguments: the place of the time. All other arguments are constants. The time of
+# `+` may be in either place.
+_PLACES = {"date_trunc": 1, "datetrunc": 1, "time_bucket": 1, "date_add": 0, "-": 0, "+": 0}
+# Those of them that add an interval to the time, or take it away.
+_MOVES = {"date_add", "-", "+"}
+_INTERVAL = pa.month_day_nano_interval()
 
 
 @dataclass(frozen=True)
@@ -147,16 +154,35 @@ def _rises_with_column(part: Any) -> bool:
             return True
         case {"class": "CAST", "try_cast": False, "cast_type": {"id": kind}, "child": child}:
             return kind in _TIMES and _rises_with_column(child)
-        case {"class": "FUNCTION", "function_name": "+", "children": [left, right]}:
-            time, other = (left, right) if _has_column(left) else (right, left)
-            return _rises_with_column(time) and not _has_column(other)
         case {"class": "FUNCTION", "function_name": str() as name, "children": list() as children}:
-            place = _PLACES.get(name.lower())
-            if place is None or len(children) <= place:
-                return False
-            others = [*children[:place], *children[place + 1 :]]
-            return _rises_with_column(children[place]) and not any(map(_has_column, others))
+            return _rises_through(name.lower(), children)
     return False
+
+
+def _rises_through(function: str, parts: list[Any]) -> bool:
+    """Return whether a function of several arguments never falls while its one column, a time, rises."""
+    if function == "+" and not _has_column(parts[0]):
+        parts = parts[::-1]
+    place = _PLACES.get(function)
+    if place is None or len(parts) <= place or not _rises_with_column(parts[place]):
+        return False
+    others = [*parts[:place], *parts[place + 1 :]]
+    if any(map(_has_column, others)):
+        return False
+    if function in _MOVES:
+        return all(_moves_alike(constant(each)) for each in others)
+    # The origin of buckets is a time, a distance, or the name of a time zone.
+    origins = map(constant, parts[2:])
+    return all(_moves_alike(each) for each in origins if each is None or each.type == _INTERVAL)
+
+
+def _moves_alike(distance: pa.Scalar | None) -> bool:
+    """Return whether a constant moves all times by the same distance: a number of days, or no month."""
+    if distance is None or not distance.is_valid:
+        return False
+    if distance.type == _INTERVAL:
+        return int(distance.as_py().months) == 0
+    return bool(pa.types.is_integer(distance.type))
 
 
 def _has_column(part: Any) -> bool:

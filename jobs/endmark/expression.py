@@ -201,6 +201,22 @@ def tree(text: str) -> dict[str, Any]:
     return found
 
 
+def constant(part: dict[str, Any]) -> pa.Scalar | None:
+    """Return the value of a part of an expression that names no column; `None` if it cannot be evaluated.
+
+    Args:
+        part: the part, as in the result of `tree`.
+    """
+    selected = _serialized("NULL")
+    selected["statements"][0]["node"]["select_list"] = [part]
+    try:
+        statement = _connection().execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(selected)])
+        value: pa.Scalar = _connection().sql(str(*statement.fetchall()[0])).to_arrow_table()[0][0]
+    except duckdb.Error:
+        return None
+    return value
+
+
 @lru_cache(maxsize=256)
 def _no_values(text: str, schema: pa.Schema) -> pa.Array:
     """Return the values of an expression for no rows.
