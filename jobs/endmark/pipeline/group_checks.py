@@ -58,9 +58,7 @@ def _check_regrouping(groups: ResultGroups) -> None:
     if groups.closers or groups.times or not groups.needs_final:
         return
     own = [column for origin, column in groups.origins() if origin in pipeline.streams]
-    mends = [*_closing_mends(groups)[:1], *_by_time(pipeline, own)]
-    if not groups.takers:
-        mends.append(f"write the groups so far: tables.{groups.step}: {{from: {groups.step}, mode: upsert}}")
+    mends = [*_closing_mends(groups)[:1], *_by_time(groups, own), *_so_far(groups)]
     raise ValueError(
         f"{field}.by: no stream promises anything about {_listed(by)} that holds for all "
         f"results, so no group would ever close; {', or '.join(mends) or 'leave a column out'}"
@@ -104,12 +102,23 @@ def _derived(pipeline: Pipeline, columns: Sequence[str]) -> list[str]:
     return [column for column in columns if column not in sent]
 
 
-def _by_time(pipeline: Pipeline, columns: Sequence[str]) -> list[str]:
+def _by_time(groups: ResultGroups, columns: Sequence[str]) -> list[str]:
     """Say how progress makes groups final, if some of their columns are derived."""
-    if not _derived(pipeline, columns):
+    pipeline, last = groups.pipeline, groups.pipeline.last_stage
+    timing = [last.timed_by(given) for given in last.shown_inputs]
+    # A union has no such times.
+    able = [each for each in timing if each in pipeline.streams and groups.is_in_all(each)]
+    if not able or not _derived(pipeline, columns):
         return []
-    how = "group by a time that date_trunc or time_bucket makes of the event time, in a row step in front of "
-    return [f"{how}lookups, since progress makes such groups final"]
+    how = f"group by a time that date_trunc or time_bucket makes of the event time of {' or '.join(able)}, "
+    how += "in a row step in front of lookups, since progress makes such groups final"
+    return [how if last.announces else f"{how} and {_announcing(last)}"]
+
+
+def _so_far(groups: ResultGroups) -> list[str]:
+    """Say how a table has groups that never close, unless other groups take them."""
+    so_far = f"write the groups so far: tables.{groups.step}: {{from: {groups.step}, mode: upsert}}"
+    return [] if groups.takers else [so_far]
 
 
 def _check_closing(groups: ResultGroups) -> None:
@@ -117,13 +126,13 @@ def _check_closing(groups: ResultGroups) -> None:
     pipeline, field = groups.pipeline, groups.field
     if not _closes_keys(pipeline.last_stage) and not groups.times:
         earlier, mends = pipeline.last_stage.earlier, [_promised(pipeline, "<name>", pipeline.key)]
-        mends += _by_time(pipeline, pipeline.key)
+        mends += _by_time(groups, pipeline.key) if groups.end_by_time else []
         of_last = ""
         if earlier is not None and not earlier.announces:
             mends, of_last = [*mends, _announcing(earlier)], "of the last join "
         raise ValueError(
             f"{field}.by: no stream {of_last}is punctuated on {_listed(pipeline.key)}, so no group would "
-            f"ever close; {', or '.join(mends)}"
+            f"ever close; {', or '.join([*mends, *_so_far(groups)])}"
         )
     if pipeline.join is not None and PRESETS[pipeline.join.preset].propagate is Propagation.NEVER:
         able = [preset for preset, ability in PRESETS.items() if ability.propagate is not Propagation.NEVER]

@@ -120,7 +120,7 @@ class Groups(ABC):
             promised = pipeline.inputs[stream].promised_on
             own = {column for column in promised if f"{stream}_{column}" in self.equals}
             restricted = pipeline.restricted(stream, own)
-            if restricted and self._is_in_all(stream):
+            if restricted and self.is_in_all(stream):
                 found[stream] = restricted
         return found
 
@@ -134,9 +134,9 @@ class Groups(ABC):
             stage.timed_by(given): tuple(column for column, name in times.names if name in self.equals)
             for given, times in self.pipeline.derived_times.items()
         }
-        return {stream: names for stream, names in found.items() if names and self._is_in_all(stream)}
+        return {stream: names for stream, names in found.items() if names and self.is_in_all(stream)}
 
-    def _is_in_all(self, stream: str) -> bool:
+    def is_in_all(self, stream: str) -> bool:
         """Return whether results without a row of a stream make no group, or one group at most."""
         return stream in self.pipeline.present or self._has_only(stream)
 

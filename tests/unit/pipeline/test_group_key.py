@@ -193,7 +193,33 @@ def test_nobody_is_told_to_promise_a_derived_column(joined: bool) -> None:
     with pytest.raises(ValidationError) as caught:
         timed("make_timestamptz(id)", joined=joined)
     assert "let records have minute, since no punctuation restricts a derived column" in str(caught.value)
-    assert "or group by a time that date_trunc or time_bucket makes of the event time" in str(caught.value)
+    whose = "items or bids" if joined else "items"
+    assert (
+        f"or group by a time that date_trunc or time_bucket makes of the event time of {whose}, in a row"
+        in (str(caught.value))
+    )
+
+
+def test_nobody_is_told_to_group_by_a_time_that_ends_no_group() -> None:
+    """Those who had done so under this preset, or with rows of a union, were told to do it."""
+    with pytest.raises(ValidationError) as caught:
+        timed("date_trunc('minute', due)", joined=True, preset="wjoin")
+    assert "such groups final and leave steps.sold.preset out, since wjoin announces no" in str(caught.value)
+
+    document = timed("date_trunc('minute', due)", joined=False).model_dump(by_alias=True)
+    stream, steps = document["streams"]["items"], document["steps"]
+    document["streams"]["lots"] = stream | {"topic": "v"}
+    steps |= {
+        "timed_lots": {"from": "lots", **{name: steps["timed"][name] for name in ("derive",)}},
+        "all": {"union": ["timed", "timed_lots"]},
+        "by_minute": {"from": "all", "aggregate": {"by": "minute", "measures": {"rows": "count"}}},
+    }
+    with pytest.raises(ValidationError) as caught:
+        Pipeline.model_validate(document)
+    assert "date_trunc or time_bucket" not in str(caught.value)
+    assert "or write the groups so far: tables.by_minute: {from: by_minute, mode: upsert}" in str(
+        caught.value
+    )
 
 
 def test_progress_bounds_no_groups_if_no_pattern_is_announced() -> None:
