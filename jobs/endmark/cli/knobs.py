@@ -13,6 +13,7 @@ import typer
 from endmark.cli.options import OPS_URL, AsJson, Bootstrap, OpsUrl, PipelineFile, kafka_of
 from endmark.control.changes import rule_of
 from endmark.control.knobs import about_knob, filed, steps_of, turned
+from endmark.pipeline.change_rules import Change, ChangeRule, Knob
 from endmark.pipeline.file import load
 from endmark.wire.control import Turn
 
@@ -56,13 +57,20 @@ def list_knobs(
 @app.command("fields")
 def list_fields(pipeline: PipelineFile, as_json: AsJson = False) -> None:
     """Show for each field of the file whether a change needs nothing, a restart, or a new checkpoint."""
-    takes = {
-        ".".join(path): str(rule_of(path).change)
-        for path in _fields(load(pipeline, asks_relations=False).model_dump(mode="json"))
+    spec = load(pipeline, asks_relations=False)
+    there = filed(steps_of(spec))
+    rules = {
+        name: ChangeRule(change=Change.NEW_CHECKPOINT)
+        if isinstance(rule, Knob) and name not in there
+        else rule
+        for path in _fields(spec.model_dump(mode="json"))
+        for name, rule in [(".".join(path), rule_of(path))]
     }
-    typer.echo(
-        json.dumps(takes) if as_json else "\n".join(f"{name}: {change}" for name, change in takes.items())
-    )
+    if as_json:
+        typer.echo(json.dumps({name: str(rule.change) for name, rule in rules.items()}))
+        return
+    for name, rule in rules.items():
+        typer.echo(f"{name}: {rule.change}{f' ({rule.remark})' if rule.remark else ''}")
 
 
 def _fields(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

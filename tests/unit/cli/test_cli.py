@@ -337,6 +337,23 @@ def test_the_address_of_a_relation_is_for_commands_that_ask_it(
     assert ("ENDMARK_RELATION_URL is not set" in ended.stderr) == (command == ["plan"])
 
 
+def test_fields_of_a_file_and_what_a_change_takes(tmp_path: Path) -> None:
+    """A stream without `idle` cannot turn it, and a column has its exception."""
+    file = tmp_path / "p.yaml"
+    file.write_text(AUCTION.read_text().replace("{column: listed_at", "{idle: 30s, column: listed_at"))
+
+    told = endmark("knobs", "fields", str(file)).stdout.splitlines()
+
+    turned = (
+        "streams.items.event_time.idle: turn (for a stream that has one; adding or removing it takes a new "
+    )
+    assert f"{turned}checkpoint)" in told
+    assert "streams.bids.event_time.idle: new checkpoint" in told
+    assert any(
+        line.startswith("streams.bids.columns.item_id: new checkpoint (a column that") for line in told
+    )
+
+
 def test_a_drawing_as_json() -> None:
     ended = endmark("validate", "--mermaid", "--json", ENDMARK_RELATION_URL="sqlite:///r.db")
     assert json.loads(ended.stdout)["mermaid"].startswith("flowchart LR\n")
