@@ -60,9 +60,13 @@ class _Loader(yaml.SafeLoader):
             yaml.YAMLError: a name is no text, or stands twice.
         """
         lines: dict[str, int] = {}
-        for key, _ in node.value:
+        for key, value in node.value:
             if key.tag != f"{_TAG}str":
                 raise ConstructorError(None, None, "a name must be a text; quote it", key.start_mark)
+            if ")" in key.value and value.value == "":
+                # In braces, a comma ends a text without quotes, such as an expression with arguments.
+                text = f"{key.value[:_SHOWN]!r} has no value; put a text with a comma in quotes"
+                raise ConstructorError(None, None, text, key.start_mark)
             if key.value in lines:
                 text = f"{key.value[:_SHOWN]!r} stands in line {lines[key.value]}, too; leave one out"
                 raise ConstructorError(None, None, text, key.start_mark)

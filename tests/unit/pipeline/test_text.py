@@ -186,6 +186,10 @@ BOMB = "".join(f"a{at}: &a{at} [{', '.join([f'*a{at - 1}'] * 9)}]\n" for at in r
             "columns: {note: string?}",
             "line 1: expected ',' or '}', but got '?'; put a type that ends with ? in",
         ),
+        (
+            "name: x\nderive: {minute: date_trunc('minute', paid_at)}",
+            "line 2: 'paid_at)' has no value; put a text with a comma in quotes",
+        ),
         ("# " + "x" * 300_000, "has 262,144 bytes at most"),
         ("", "a pipeline file is a mapping"),
     ],
