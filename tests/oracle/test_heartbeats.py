@@ -156,6 +156,7 @@ def test_a_heartbeat_of_the_future_is_a_dead_letter(tmp_path: Path, size: int, *
     assert late(found) == [6, 9]
     letters = sorted((row["offset"], row["reason"]) for row in found["dead_letters"])
     assert letters == [(at, "future") for at in range(4)]
+    assert all("more than `event_time.ahead`, 1 hour, after" in row["error"] for row in found["dead_letters"])
     assert len(found["results"]) == 1
     with recomputed(pipeline, records, found) as session:
         require_within(session, pipeline)

@@ -11,8 +11,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from endmark.domain import Domain
+from endmark.domain import Domain, PunctuationError
 from endmark.punctuation.json_shape import MEMBER
+from endmark.punctuation.scalars import from_scalar
 from endmark.punctuation.wire_json import first_twice
 from endmark.wire.shape import declared, undeclared
 from endmark.wire.spelling import example, pattern
@@ -259,14 +260,24 @@ def _explain_values(
             return "wrong_type", f"field {field!r} must be {_like(kind)}, but is {_shown(value)}"
         if value is not None:
             there.append((field, kind, value))
-    for field, kind, value in there:
-        if not re.fullmatch(pattern(kind), _shown(value, None)):
-            return "bad_value", f"field {field!r} must be {_like(kind)}, but is {_shown(value)}"
-        if kind.spelling and not kind.spelling.holds(value):
-            return "bad_value", f"field {field!r} is {_shown(value)}, out of the range of {kind.spelling}"
-    return "bad_value", (
-        "a number or a time is out of range, a day is not in the calendar or a text is no Unicode"
+    wrong = (error for part in there if (error := _no_value(*part)) is not None)
+    return "bad_value", next(
+        wrong, "a number or a time is out of range, a day is not in the calendar or a text is no Unicode"
     )
+
+
+def _no_value(field: str, kind: ColumnType, scalar: Any) -> str | None:
+    """Say why a scalar of the right JSON type is no value of its column; return `None` if it is one."""
+    if not re.fullmatch(pattern(kind), _shown(scalar, None)):
+        return f"field {field!r} must be {_like(kind)}, but is {_shown(scalar)}"
+    if kind.spelling:
+        out = f"field {field!r} is {_shown(scalar)}, out of the range of {kind.spelling}"
+        return None if kind.spelling.holds(scalar) else out
+    try:
+        from_scalar(scalar, kind.domain)
+    except PunctuationError as error:
+        return f"field {field!r}: {error}"
+    return None
 
 
 def _value_at(record: Mapping[str, Any], path: Path) -> Any:

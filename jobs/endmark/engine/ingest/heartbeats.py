@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from endmark.operators.stream_join.side import late_rows
+from endmark.pipeline.duration_words import in_words
 from endmark.punctuation.heartbeat import first_possible
 from endmark.wire.rejection import Rejection
 
@@ -34,6 +36,7 @@ def without_future_heartbeats(
     """
     if stream.side.ahead is None:
         return parsed
+    ahead = in_words(timedelta(microseconds=stream.side.ahead))
     promises, rejections = [], list(parsed.rejections)
     for at, promise in parsed.promises:
         first = first_possible(promise, stream.heartbeat_on)
@@ -42,7 +45,7 @@ def without_future_heartbeats(
         else:
             error = (
                 f"a heartbeat on {stream.heartbeat_on!r} rules out times that are more than "
-                f"`event_time.ahead`, {stream.side.ahead / 1_000_000:,} s, after the record's timestamp; "
+                f"`event_time.ahead`, {ahead}, after the record's timestamp; "
                 "check the producer's clock"
             )
             rejections.append(Rejection(at, FUTURE, error, values[at].as_py()))
