@@ -30,7 +30,7 @@ MEMBER = "$punctuation"
 def _scalar(value: Any) -> Any:
     """Refuse null, objects and lists by one message. Pydantic would give one for each type of the union."""
     if not isinstance(value, bool | int | float | str):
-        raise ValueError("is a text, a number, true or false")  # pydantic reports a ValueError
+        raise ValueError("must be a text, a number, true or false")  # pydantic reports a ValueError
     return value
 
 
@@ -43,7 +43,7 @@ class _Shape(BaseModel):
 
 def _true(flag: Any) -> Any:
     if flag is not True:  # `Literal[True]` would take 1, too
-        raise ValueError("is true or left out")
+        raise ValueError("must be true or left out")
     return flag
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -185,6 +186,7 @@ def _refuse_constant(name: str) -> Any:
 
 def _one_line(error: ValidationError) -> PunctuationError:
     first = error.errors(include_url=False, include_input=False)[0]
-    # Pydantic's place of an error has the names of its validators among the members.
-    where = ".".join(part for part in map(str, first["loc"]) if not part.startswith("function-"))
+    # Pydantic's place of an error names validators among the members, and a pattern before its member.
+    places = [part for part in map(str, first["loc"]) if not part.startswith("function-")]
+    where = ".".join(part for before, part in pairwise(["", *places]) if part != before)
     return PunctuationError(f"{where or 'the record'}: {first['msg'].removeprefix('Value error, ')}")

@@ -119,8 +119,11 @@ MALFORMED = [
     ('{"$punctuation": {"long": {"anything": 1}}}', "anything"),
     ('{"$punctuation": {"long": {"between": {"from": null}}}}', "left out, not null"),
     ('{"$punctuation": {"long": {"between": {"low": 1}}}}', "between"),
-    ('{"$punctuation": {"long": {"equals": null}}}', "equals: is a text, a number, true or false"),
-    ('{"$punctuation": {"long": {"between": {"from": {}}}}}', "between.from: is a text"),
+    (
+        '{"$punctuation": {"long": {"equals": null}}}',
+        r"^\$punctuation\.long\.equals: must be a text, a number, true or false",
+    ),
+    ('{"$punctuation": {"long": {"between": {"from": {}}}}}', "between.from: must be a text"),
     ('{"$punctuation": {"long": {"between": {"from": 1, "from_open": 1}}}}', "from_open"),
     ('{"$punctuation": {"long": {"between": {"to_open": true}}}}', "to_open with to"),
     ('{"$punctuation": {"long": {"equals": 1}}, "more": 1}', "more"),
