@@ -95,7 +95,7 @@ class Quarantine(Model):
 
 
 class Stream(Model):
-    """A Kafka topic of records in JSON, in XML, in Debezium's envelopes or in Avro.
+    """A Kafka topic of records in JSON, XML, Avro or Protobuf, or in Debezium's envelopes.
 
     Each row has exactly the declared `columns`. A column whose type ends with `?` may be missing or null, and
     all others have a value. A record with other members is a dead letter, unless `extra: ignore` leaves them

@@ -364,8 +364,9 @@ class Aggregate(Model):
 
     `by` names columns as measures do; a column of the join key is written without a stream. Groups by the
     join key are final when the key is. Groups by other columns are final when a stream has promised them by a
-    pattern on these columns, or has ended. If no stream can promise that, a table of `mode: upsert` or
-    `changes` has the groups so far.
+    pattern on these columns, or has ended. Groups by a time that a row step makes of a stream's event time,
+    such as `date_trunc('minute', at)`, are final when progress is beyond it. If nothing makes groups final, a
+    table of `mode: upsert` or `changes` has them so far.
 
     The aggregate of an aggregate takes its final groups. It names columns as their table does.
     """
