@@ -201,16 +201,24 @@ def test_nobody_is_told_to_promise_a_derived_column(joined: bool) -> None:
 
 
 def test_nobody_is_told_to_group_by_a_time_that_ends_no_group() -> None:
-    """Those who had done so under this preset, or with rows of a union, were told to do it."""
+    """Those who had done so under this preset, in the key of a join or with rows of a union were told to."""
     with pytest.raises(ValidationError) as caught:
         timed("date_trunc('minute', due)", joined=True, preset="wjoin")
     assert "such groups final and leave steps.sold.preset out, since wjoin announces no" in str(caught.value)
+
+    document = timed("date_trunc('minute', due)", joined=True).model_dump(by_alias=True)
+    document["steps"]["timed_bids"] = document["steps"]["timed"] | {"from": "bids"}
+    document["steps"]["sold"] |= {"join": ["timed", "timed_bids"], "on": "minute"}
+    document["steps"]["by_minute"]["aggregate"]["by"] = "minute"
+    with pytest.raises(ValidationError, match="close; let records have minute, since") as caught:
+        Pipeline.model_validate(document)
+    assert "date_trunc or time_bucket" not in str(caught.value)
 
     document = timed("date_trunc('minute', due)", joined=False).model_dump(by_alias=True)
     stream, steps = document["streams"]["items"], document["steps"]
     document["streams"]["lots"] = stream | {"topic": "v"}
     steps |= {
-        "timed_lots": {"from": "lots", **{name: steps["timed"][name] for name in ("derive",)}},
+        "timed_lots": {"from": "lots", "derive": steps["timed"]["derive"]},
         "all": {"union": ["timed", "timed_lots"]},
         "by_minute": {"from": "all", "aggregate": {"by": "minute", "measures": {"rows": "count"}}},
     }
