@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,16 @@ _DRIVERS = {
 _INSTALLED_BY = {"pg8000": "pip install 'endmark[postgresql]'"}
 _OBJECTS = {"ssl", "ssl_context"}  # arguments of drivers that no text can be
 _FILES = "ssl_ca", "ssl_cert", "ssl_key"
+# Beside `ssl_ca`, each of the first two makes PyMySQL forget the authorities of `ssl_ca` and the name of the
+# host. It then takes a certificate that any authority of the operating system has signed for any host.
+# PyMySQL does not use the third one at all, and takes each text of the last one for true.
+_MISLEADING = {
+    "ssl_verify_cert": "ssl_ca=FILE alone makes the driver check the certificate",
+    "ssl_verify_identity": "ssl_ca=FILE alone makes the driver check certificate and host name",
+    "ssl_key_password": "write a key without a password: openssl pkey -in OLD -out FILE",
+    "ssl_disabled": "only ssl_disabled=true is clear",
+}
+_DISABLED = "true", "1"
 _FORMS = "sqlite:///file.db, or mysql://, mariadb:// or postgresql:// with user:password@host/database"
 
 
@@ -73,6 +84,8 @@ def _with_driver(url: sa.URL, what: str) -> sa.URL:
             f"{what} needs the Python driver {driver}, which is not installed ({error}); {install}"
         ) from error
     _require_known_options(found, dbapi, what)
+    if found.get_driver_name() == "pymysql":
+        _require_clear_options(found, what)
     return found
 
 
@@ -100,20 +113,58 @@ def _require_known_options(url: sa.URL, dbapi: DBAPIModule, what: str) -> None:
         )
 
 
+def _require_clear_options(url: sa.URL, what: str) -> None:
+    """Refuse options for TLS by which PyMySQL does not do what they say."""
+    for name, remedy in _MISLEADING.items():
+        given = url.normalized_query.get(name, ())
+        if given and not (name == "ssl_disabled" and set(given) <= set(_DISABLED)):
+            raise ConfigError(
+                f"{what} has the option {name}, by which the driver pymysql does not do what it says; "
+                f"leave it out: {remedy}"
+            )
+
+
 def require_files(url: sa.URL, what: str) -> None:
-    """Refuse a URL whose options name a certificate or key that cannot be read.
+    """Refuse a URL whose options name a certificate or key that cannot be read or used.
 
     A driver finds that out when it connects, and its error names no file. So a job waited for the server.
     """
-    for name in _FILES:
-        for file in url.normalized_query.get(name, ()):
-            try:
-                Path(file).open().close()
-            except OSError as error:
-                raise ConfigError(
-                    f"{what} names the file {file} by {name}, which cannot be read: {error.strerror}; "
-                    "correct the path, or put the file there"
-                ) from error
+    files = {name: file for name in _FILES for file in url.normalized_query.get(name, ())}
+    for name, file in files.items():
+        try:
+            Path(file).open().close()
+        except OSError as error:
+            raise ConfigError(
+                f"{what} names the file {file} by {name}, which cannot be read: {error.strerror}; "
+                "correct the path, or put the file there"
+            ) from error
+    if "ssl_ca" in files:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(files["ssl_ca"])
+        except ssl.SSLError as error:
+            raise ConfigError(
+                f"{what} names the file {files['ssl_ca']} by ssl_ca, which has no authorities "
+                f"({error.reason}); name a file of PEM with certificates"
+            ) from None
+    if "ssl_cert" in files:
+        _require_pair(files["ssl_cert"], files.get("ssl_key"), what)
+
+
+def _require_pair(certificate: str, key: str | None, what: str) -> None:
+    def no_password() -> str:
+        raise ConfigError(
+            f"{what} names a key in {key or certificate} that has a password; write one without: "
+            f"openssl pkey -in {key or certificate} -out FILE"
+        )
+
+    try:
+        # Without a function for the password, OpenSSL would ask the terminal.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(certificate, key, password=no_password)
+    except ssl.SSLError as error:
+        raise ConfigError(
+            f"{what} names the certificate {certificate} by ssl_cert and its key by ssl_key, which do not "
+            f"serve ({error.reason}); name a certificate and its own key, both in PEM"
+        ) from None
 
 
 def place(url: sa.URL) -> str:

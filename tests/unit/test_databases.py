@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -133,11 +134,60 @@ def test_a_certificate_that_cannot_be_read_is_named(
         opened(f"mysql://ops:hunter2@127.0.0.1:1/r?{option}={file}")
 
 
+@pytest.mark.parametrize("opened", OPENED_BY)
+@pytest.mark.parametrize(
+    "query",
+    [
+        "ssl_verify_identity=true",
+        "ssl_ca=/ca.pem&ssl_verify_identity=true",
+        "ssl_ca=/ca.pem&ssl_verify_cert=true",
+        "ssl_ca=/ca.pem&ssl_cert=/a.pem&ssl_key=/a.key&ssl_key_password=hunter2",
+        "ssl_disabled=false",
+    ],
+)
+def test_options_that_do_not_do_what_they_say(opened: Callable[[str], Any], query: str) -> None:
+    """With `ssl_verify_identity`, PyMySQL trusts whoever has a certificate of any public authority."""
+    name = query.rpartition("&")[2].partition("=")[0]
+    with pytest.raises(ConfigError, match=rf"option {name}, by which the driver pymysql does not") as refused:
+        opened(f"mysql://ops:hunter2@127.0.0.1:1/r?{query}")
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("opened", [OpsDatabase, lambda url: engine(url, 1)])
+def test_a_certificate_that_does_not_serve_is_named(opened: Callable[[str], Any], tmp_path: Path) -> None:
+    """The driver's error named no file, and was no error of ours."""
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], check=True, capture_output=True, cwd=tmp_path)
+
+    for name in ("a", "b"):
+        made = [
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-subj",
+            f"/CN={name}",
+        ]
+        openssl("req", *made, "-keyout", f"{name}.key", "-out", f"{name}.pem")
+    openssl("pkey", "-in", "a.key", "-aes256", "-passout", "pass:secret", "-out", "locked.key")
+    wrong = {
+        "ssl_ca=a.key": "a.key by ssl_ca, which has no authorities",
+        "ssl_ca=a.pem&ssl_cert=a.pem&ssl_key=b.key": "a.pem by ssl_cert and its key by ssl_key, which do not",
+        "ssl_ca=a.pem&ssl_cert=a.pem&ssl_key=locked.key": "locked.key that has a password; write one without",
+    }
+    for query, says in wrong.items():
+        with pytest.raises(ConfigError, match=re.escape(says)):
+            opened("mysql://ops@127.0.0.1:1/r?" + query.replace("=", f"={tmp_path}/"))
+
+
 @pytest.mark.parametrize(
     "url",
     [
         "mysql://ops@host/r?ssl_ca=/ca.pem&ssl_check_hostname=false&connect_timeout=5",
-        "mysql://ops@host/r?ssl_verify_identity=true&charset=utf8mb4",
+        "mysql://ops@host/r?ssl_disabled=true&charset=utf8mb4",
         "postgresql://ops@host/r?application_name=endmark",
         "sqlite:///file:r.db?mode=ro&uri=true",
     ],
