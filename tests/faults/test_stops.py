@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+import venv
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -17,11 +18,14 @@ import pytest
 
 from endmark.control.database import OpsDatabase
 from endmark.embedded.broker import Broker
+from endmark.embedded.jars import spark_jars
 from endmark_feed.auction_feed import FeedOptions
 from support.warehouse import Warehouse, wait_for
 
 OPTIONS = FeedOptions(seed=3, minutes=0.2, rate=500, sellers=500)
 DONE, FAILED, USAGE = 0, 1, 2
+ROOT = Path(__file__).parents[2]
+PROGRAM = [sys.executable, "-m", "endmark.cli"]
 SMALL = "--set=batch.records=200"  # so that records are left when a busy machine does something late
 
 
@@ -38,14 +42,14 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
 class Job:
     """A job as the first process of a group of its own, as a service manager or a terminal starts it."""
 
-    def __init__(self, warehouse: Warehouse, *extra: str) -> None:
+    def __init__(self, warehouse: Warehouse, *extra: str, program: Sequence[str] = PROGRAM) -> None:
         directory = warehouse.directory
         self.log = directory / f"job-{time.monotonic_ns()}.log"
         options = [f"--checkpoint={directory / 'checkpoint'}", f"--warehouse={directory / 'warehouse'}"]
         options += [f"--bootstrap={warehouse.broker.bootstrap}", f"--ops-url={warehouse.ops_url}", *extra]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "endmark.cli", "run", str(warehouse.pipeline), *options],
+                [*program, "run", str(warehouse.pipeline), *options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -91,8 +95,8 @@ def start(warehouse: Warehouse) -> Iterator[Callable[..., Job]]:
     """Starts jobs, of which none is left behind."""
     jobs: list[Job] = []
 
-    def started(*extra: str) -> Job:
-        jobs.append(Job(warehouse, *extra))
+    def started(*extra: str, program: Sequence[str] = PROGRAM) -> Job:
+        jobs.append(Job(warehouse, *extra, program=program))
         return jobs[-1]
 
     yield started
@@ -122,6 +126,48 @@ def test_a_signal_to_the_whole_group_is_no_failure(
     assert "\nTraceback" not in job.text
     assert "stopped" in job.said[-1]
     assert run_state(warehouse)[0] == "stopped"
+
+
+def submitted(warehouse: Warehouse) -> list[str]:
+    """Return the program that spark-submit runs, for a checkpoint that does not exist yet."""
+    for kept in ("checkpoint", "warehouse"):
+        shutil.rmtree(warehouse.directory / kept, ignore_errors=True)
+    warehouse.ops_url = f"sqlite:///{warehouse.directory / f'ops-{time.monotonic_ns()}.db'}"
+    jars = ",".join(map(str, spark_jars(print)))
+    submit = Path(sys.executable).with_name("spark-submit")
+    return [str(submit), "--master=local[2]", f"--jars={jars}", str(ROOT / "jobs" / "pipeline.py")]
+
+
+def test_a_signal_to_the_java_of_spark_submit_stops_the_job(
+    warehouse: Warehouse, start: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kubernetes signals the first process of a pod alone, which is Java. It ended, and the job failed."""
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    job = start(SMALL, program=submitted(warehouse))
+    wait_for(lambda: warehouse.batches() >= 1, job)
+    job.process.terminate()
+
+    assert job.end() == DONE, job.text
+    assert job.said[-1].endswith("stopped")
+    assert run_state(warehouse) == ("stopped", None)
+
+
+def test_workers_without_endmark_are_told(
+    warehouse: Warehouse, start: Callable[..., Job], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The job ended in a stack trace, without a word on what to do."""
+    venv.create(tmp_path / "bare")
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(tmp_path / "bare/bin/python"))
+    job = start(SMALL, program=submitted(warehouse))
+
+    assert job.end() == FAILED, job.text
+    state, error = run_state(warehouse)
+    assert state == "failed"
+    assert error is not None
+    assert "No module named 'endmark'; let spark.pyspark.python name a Python that has endmark" in error
+    assert f"endmark: {error}" in job.text.splitlines()
 
 
 @pytest.mark.parametrize("said", ["checking relation", "starting Spark", "Spark is up"])

@@ -12,6 +12,16 @@ if TYPE_CHECKING:
     from endmark.storage import Location
 
 
+# What to do about causes that fit a pattern.
+_REMEDIES = {
+    r"(?:Checksum|NoSuchFile|FileNotFound)Exception: .*/spark/state/": (
+        "restore this file from a copy of the checkpoint, or begin a new checkpoint by `endmark migrate FILE`"
+    ),
+    "ModuleNotFoundError: No module named |Cannot run program ": (
+        "let spark.pyspark.python name a Python that has endmark and its packages, on the driver and on each "
+        "node (docs/cluster.md)"
+    ),
+}
 # Spark's words for a file that another job has written to a checkpoint without a lock.
 _OTHERS_FILE = r"File already exists: .*/spark/(?:offsets|commits)/\d|CONCURRENT_STREAM_LOG_UPDATE"
 
@@ -42,11 +52,9 @@ def cause_of(failure: str, bootstrap: ClusterOrAddress) -> str:
             f"Kafka at {bootstrap} refuses the job: {cause}; correct kafka.tls or kafka.sasl, or give the "
             "user its rights (docs/secured-kafka.md), and run the job again from its checkpoint"
         )
-    if re.search(r"(?:Checksum|NoSuchFile|FileNotFound)Exception: .*/spark/state/", cause):
-        return (
-            f"{cause}; restore this file from a copy of the checkpoint, or begin a new checkpoint by "
-            "`endmark migrate FILE`"
-        )
+    for pattern, remedy in _REMEDIES.items():
+        if re.search(pattern, cause):
+            return f"{cause}; {remedy}"
     if re.search(_OTHERS_FILE, cause):
         return (
             f"another job has gone on from this checkpoint, and this one writes nothing more: {cause}. It "

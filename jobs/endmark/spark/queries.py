@@ -110,7 +110,7 @@ class Queries:
         """Start a query that goes on where the last query has ended.
 
         Raises:
-            JobFailedError: Spark refuses the checkpoint or the query.
+            JobFailedError: Spark refuses the checkpoint or the query, or cannot run our part of the source.
         """
         self.pace.start()
         query_log.unmute(self.spark)
@@ -121,21 +121,22 @@ class Queries:
             self.start_offsets,
             record_needs(self.pipeline),
         )
-        frame = plan.build(
-            self.spark,
-            self.pipeline,
-            source,
-            dict(self.partitions),
-            self.relations,
-            full_batch=self.pace.full_batch(sum(self.partitions.values())),
-            files=self.sink.files,
-            fewer=self.fewer,
-        )
-        writer = frame.writeStream.queryName(self.pipeline.name).foreachBatch(shortly_interrupted(self.sink))
         at = self._checkpoint
         place = str(at) if isinstance(at, Path) else at.for_hadoop
         try:
-            return writer.option("checkpointLocation", place).trigger(**self.pace.trigger).start()
+            frame = plan.build(
+                self.spark,
+                self.pipeline,
+                source,
+                dict(self.partitions),
+                self.relations,
+                full_batch=self.pace.full_batch(sum(self.partitions.values())),
+                files=self.sink.files,
+                fewer=self.fewer,
+            )
+            writer = frame.writeStream.queryName(self.pipeline.name)
+            writer = writer.foreachBatch(shortly_interrupted(self.sink)).trigger(**self.pace.trigger)
+            return writer.option("checkpointLocation", place).start()
         except PySparkException as error:
             raise JobFailedError(self._with_batch(str(error))) from error
 

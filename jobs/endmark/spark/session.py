@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from endmark.embedded.ports import LOOPBACK
 from endmark.private import UMASK, private_directory
 from endmark.spark.class_archive import archive_of
+from endmark.spark.java_signals import hand_to_python
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -147,6 +148,10 @@ def start_session(
         more: further settings, such as those for an object store that has the checkpoint.
         store_jars: the jars for that store.
     """
+    if submitted():
+        SparkContext._ensure_initialized()
+        _require_token_of_callbacks(SparkContext._gateway)
+        hand_to_python(SparkContext._gateway)
     builder = SparkSession.builder.appName(name)
     settings = SETTINGS | dict(more) | {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
     if delta:

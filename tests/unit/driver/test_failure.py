@@ -13,6 +13,13 @@ from support.planned_batches import spark_checkpoint
 
 SPARKS_WORDS = "org.apache.spark.api.python.PythonException: An exception was thrown from the Python worker."
 
+NO_ENDMARK = "ModuleNotFoundError: No module named 'endmark'"
+NO_PYTHON = 'java.io.IOException: Cannot run program "/no/python": error=2, No such file or directory'
+WORKERS = (
+    "; let spark.pyspark.python name a Python that has endmark and its packages, on the driver and on each "
+    "node (docs/cluster.md)"
+)
+
 
 def test_a_failure_is_one_line_with_place_and_cause(tmp_path: Path) -> None:
     ends = [{"bids": {"0": 10, "1": 5}}, {"bids": {"0": 25, "1": 5, "2": 1}, "items": {"0": 3}}]
@@ -53,6 +60,11 @@ def test_no_batch_is_at_hand_before_the_first(tmp_path: Path) -> None:
                 "that it counted as dead"
             ),
         ),
+        (
+            "[A] Traceback\nModuleNotFoundError: No module named 'endmark'\n SQLSTATE: 38",
+            NO_ENDMARK + WORKERS,
+        ),
+        (f"{NO_PYTHON}\n\tat x", NO_PYTHON + WORKERS),
         ("nothing known", "nothing known"),
     ],
 )
