@@ -11,6 +11,7 @@ from pyspark import SparkConf, SparkContext
 from endmark.embedded.jars import spark_jars
 from endmark.embedded.java import require_java
 from endmark.errors import ConfigError
+from endmark.spark.classic import require_classic_builder
 from endmark.spark.session import DELTA, PRIVATE, STATEFUL, submitted
 
 if TYPE_CHECKING:
@@ -35,9 +36,11 @@ def configure(
         jars: further jars of the session, since `spark.jars` is one list.
 
     Raises:
-        ConfigError: a session is already running, so settings and jars would come too late.
+        ConfigError: the session would be one of Spark Connect, or a session is already running, so settings
+            and jars would come too late.
         MissingPartError: there is no Java 17, or a jar cannot be fetched, or is not the pinned one.
     """
+    require_classic_builder(builder)
     if SparkContext._active_spark_context is not None:
         raise ConfigError(
             "a Spark session is already running, and keeps its settings and jars; call configure before "

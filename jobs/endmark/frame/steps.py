@@ -18,6 +18,7 @@ from endmark.frame.grouping import declared_groups, grouped
 from endmark.frame.lookup import LookupStage, looked_up
 from endmark.frame.projection import column, origins_of, require_distinct, require_native, require_text
 from endmark.frame.texts import rewritten
+from endmark.spark.classic import require_classic
 from endmark.spark.dataframe import stream_join
 from endmark.spark.frame_inputs import require_bytewise
 from endmark.wire.renamed_punctuations import Renaming
@@ -44,10 +45,12 @@ class FrameSteps:
             its batch.
 
     Raises:
-        ConfigError: the frame has no such column of strings, or two columns of the same name.
+        ConfigError: the frame has no such column of strings, or two columns of the same name, or belongs to a
+            session of Spark Connect.
     """
 
     def __init__(self, frame: DataFrame, punctuations: str) -> None:
+        require_classic(frame)
         require_text(frame, punctuations)
         require_distinct(frame.columns)
         self._frame = frame

@@ -23,6 +23,7 @@ from endmark.engine.bucket.plan import BucketPlan
 from endmark.engine.ingest.frame_rows import PackFrame, UnpackFrame
 from endmark.errors import ConfigError
 from endmark.operators.stream_join.presets import Preset, policy
+from endmark.spark.classic import require_classic
 from endmark.spark.frame_inputs import FrameInput, frame_inputs
 from endmark.spark.plan import bucket_labels
 from endmark.spark.processor import BucketProcessor, ResultsProcessor
@@ -92,8 +93,11 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
             is without a limit.
 
     Raises:
-        ConfigError: a frame is no stream, or an argument is not allowed.
+        ConfigError: a frame is no stream or belongs to a session of Spark Connect, or an argument is not
+            allowed.
     """
+    for frame in (left, right):
+        require_classic(frame)
     inputs = frame_inputs(left, right, on, time, window, lateness, punctuations, renamings)
     for name, number in (("purge_every", purge_every), ("memory", memory)):
         if number is not None and number < 1:
