@@ -246,6 +246,7 @@ def test_what_must_be_given_is_asked_for() -> None:
         "kafka.job.secret=NAME": less("kafka", "job", "secret"),
         "kafka.operator.secret=NAME": less("kafka", "operator", "secret"),
         "store.secret=NAME": less("store", "secret"),
+        "the pipeline file is no YAML: ": {"pipeline": "name: shop\nstreams: {a: [\n"},
         "has a section kafka; remove it": {"pipeline": "name: shop\nkafka: {bootstrap: 'broker:9092'}\n"},
     }
     for meant, values in wrong.items():
@@ -365,6 +366,41 @@ def test_nothing_is_in_a_claim_if_it_is_in_s3() -> None:
         "ops": {53, 3306, 9093},
         "maintenance": {53, 9000},
     }
+
+
+def test_executors_have_no_rights() -> None:
+    """They read records of others. Without an account of their own, Spark gives them that of the driver."""
+    objects = rendered()
+    job = objects["SparkApplication", "auction"]["spec"]
+    accounts = [job[part]["serviceAccount"] for part in ("driver", "executor")]
+    assert accounts == ["auction-driver", "auction-executor"]
+    assert objects["ServiceAccount", "auction-executor"]["automountServiceAccountToken"] is False
+    [subject] = objects["RoleBinding", "auction-driver"]["subjects"]
+    assert subject["name"] == "auction-driver"
+
+
+def test_another_file_makes_other_pods() -> None:
+    """Both read their files when they start. An upgrade that changed only the files did nothing."""
+
+    def notes(**values: Any) -> tuple[dict[str, str], dict[str, str]]:
+        objects = rendered(**values)
+        ops = objects["Deployment", "auction-ops"]["spec"]["template"]["metadata"]["annotations"]
+        return objects["SparkApplication", "auction"]["spec"]["driver"]["annotations"], ops
+
+    job, ops = notes()
+    assert notes() == (job, ops)
+    assert notes(pipeline=f"{GIVEN['pipeline']}# changed\n")[0] != job
+    elsewhere = notes(kafka={"bootstrap": "elsewhere:9092"})
+    assert elsewhere[0] != job
+    assert elsewhere[1] != ops
+
+
+def test_the_sidecar_answers_to_the_names_that_it_has() -> None:
+    ops = {"knownAs": ["ops.example", "*.example"]}
+    [container] = rendered(ops=ops)["Deployment", "auction-ops"]["spec"]["template"]["spec"]["containers"]
+    known = [each.removeprefix("--known-as=") for each in container["args"] if each.startswith("--known-as=")]
+    service = ["auction-ops", "auction-ops.etl", "auction-ops.etl.svc"]
+    assert known == [*service, "auction-ops.etl.svc.cluster.local", *ops["knownAs"]]
 
 
 def main() -> None:

@@ -53,6 +53,7 @@ def test_services() -> None:
 @pytest.mark.parametrize("name", SERVICES)
 def test_no_service_takes_all_of_the_machine(name: str) -> None:
     assert {"mem_limit", "pids_limit"} <= set(SERVICES[name])
+    assert {"max-size", "max-file"} <= set(SERVICES[name].get("logging", {}).get("options", {}))
 
 
 @pytest.mark.parametrize("name", SERVICES)

@@ -34,6 +34,20 @@ kafka:
 {{- end }}
 {{- end -}}
 
+{{/* The job's file: the section `kafka`, and the file of the values. */}}
+{{- define "endmark.pipeline" -}}
+{{- $text := required "give the pipeline file: --set-file pipeline=FILE" .Values.pipeline -}}
+{{- $fields := fromYaml $text -}}
+{{- if hasKey $fields "Error" -}}
+{{- fail (printf "the pipeline file is no YAML: %s" $fields.Error) -}}
+{{- end -}}
+{{- if hasKey $fields "kafka" -}}
+{{- fail "the pipeline file has a section kafka; remove it, and give the values of kafka" -}}
+{{- end -}}
+{{- include "endmark.kafka" (dict "root" . "part" "job") }}
+{{ $text }}
+{{- end -}}
+
 {{/* The variable of a part's password, where it logs in. */}}
 {{- define "endmark.password" -}}
 {{- if .Values.kafka.sasl.mechanism -}}
@@ -164,6 +178,9 @@ driver:
   serviceAccount: {{ .Release.Name }}-driver
   labels: {{- include "endmark.labels" . | nindent 4 }}
     app.kubernetes.io/component: job
+  # The driver reads the file when it starts, and the operator starts it anew only if this object changes.
+  annotations:
+    checksum/pipeline: {{ include "endmark.pipeline" . | sha256sum }}
   envSecretKeyRefs: {{- include "endmark.urls" . | nindent 4 }}
   {{- with include "endmark.password" . }}
   env: {{- . | nindent 4 }}
@@ -183,6 +200,7 @@ executor:
   coreLimit: {{ printf "%v" .Values.job.executors.cores | quote }}
   memory: {{ .Values.job.executors.memory }}
   memoryOverhead: {{ .Values.job.executors.memoryOverhead }}
+  serviceAccount: {{ .Release.Name }}-executor
   labels: {{- include "endmark.labels" . | nindent 4 }}
     app.kubernetes.io/component: job
   {{- with include "endmark.storeCredentials" . }}
