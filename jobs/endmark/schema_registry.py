@@ -10,12 +10,14 @@ import base64
 import hashlib
 import json
 import os
+import re
 import sys
 import time
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote, urlsplit
 
@@ -37,6 +39,8 @@ _MOST_UNKNOWN = 10_000
 _TRUST_SECONDS = 60.0
 _NOT_FOUND = (40401, 40402, 40403)  # the error codes of an unknown subject, version or id
 _MOST_REFERENCES = 100  # to other schemas, of one schema
+# OpenSSL's words for an end of a handshake by a server that asks for a certificate, or does not take ours.
+_DISTRUSTED = r"ALERT_(?:\w*CERTIFICATE\w*|HANDSHAKE_FAILURE|UNKNOWN_CA|ACCESS_DENIED)"
 _PASSES = (408, 429, 500, 502, 503, 504)
 
 
@@ -111,6 +115,7 @@ class SchemaRegistry:
             takes those of the operating system.
         patience: the seconds for which a task waits for an answer.
         kind: the type of the schemas, such as `AVRO`, as the registry names it.
+        identity: the text of PEM with our own key and certificate; `None` for a registry that asks for none.
     """
 
     url: str
@@ -119,6 +124,7 @@ class SchemaRegistry:
     ca: str | None = field(default=None, repr=False)
     patience: float = 60.0
     kind: str = "AVRO"
+    identity: str | None = field(default=None, repr=False)
     framed: ClassVar[bool] = True
 
     def __str__(self) -> str:
@@ -267,7 +273,7 @@ class SchemaRegistry:
         followed, since its target would get the password.
 
         Raises:
-            ConfigError: the registry's certificate is not trusted.
+            ConfigError: we do not trust the registry's certificate, or it does not trust ours.
             _AwayError: the registry does not answer now.
         """
         # Spark's daemon imports this module for each job, and most jobs read no Avro.
@@ -280,7 +286,7 @@ class SchemaRegistry:
             http.client.HTTPSConnection(
                 parts.netloc,
                 timeout=seconds,
-                context=_trust(self.ca, int(time.monotonic() // _TRUST_SECONDS)),
+                context=_trust(self.ca, self.identity, int(time.monotonic() // _TRUST_SECONDS)),
             )
             if parts.scheme == "https"
             else http.client.HTTPConnection(parts.netloc, timeout=seconds)
@@ -305,6 +311,11 @@ class SchemaRegistry:
                 "registry.ca"
             ) from None
         except (OSError, http.client.HTTPException) as error:
+            if isinstance(error, ssl.SSLError) and re.search(_DISTRUSTED, str(error)):
+                raise ConfigError(
+                    f"schema registry at {self.url} asks for a certificate of ours, or does not trust it: "
+                    f"{error}; correct registry.certificate and registry.key"
+                ) from None
             raise _AwayError(str(error) or type(error).__name__) from None
         finally:
             connection.close()
@@ -312,16 +323,24 @@ class SchemaRegistry:
 
 
 @lru_cache(maxsize=2)
-def _trust(ca: str | None, _minute: int) -> SSLContext:
-    """Return the authorities that we trust, as they were read in a minute.
+def _trust(ca: str | None, identity: str | None, _minute: int) -> SSLContext:
+    """Return the authorities that we trust, as they were read in a minute, with our own certificate.
 
     Args:
         ca: the field `ca` of the registry.
+        identity: the field `identity` of the registry.
         _minute: the number of the present minute. Another one makes the cache read the authorities anew.
     """
     import ssl
 
-    return ssl.create_default_context(cadata=ca)
+    context = ssl.create_default_context(cadata=ca)
+    if identity is not None:
+        # Python takes a key from a file alone. This one is in a private directory, and gone at once.
+        with NamedTemporaryFile("w", dir=shared_directory(), prefix="identity-") as file:
+            file.write(identity)
+            file.flush()
+            context.load_cert_chain(file.name)
+    return context
 
 
 @cache

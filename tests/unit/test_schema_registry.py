@@ -277,6 +277,28 @@ def test_a_certificate_must_be_of_the_authority_and_the_host(tmp_path: Path) -> 
             assert where in str(raised.value)
 
 
+@pytest.mark.parametrize("latest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_registry_that_asks_for_a_certificate(tmp_path: Path, latest: ssl.TLSVersion) -> None:
+    """Without one that it trusts, it seemed to be away."""
+    ours, theirs = (Certificates(tmp_path / name).make() for name in ("ours", "theirs"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(ours.path("localhost.pem"), ours.path("localhost.key"))
+    context.load_verify_locations(ours.path("ca.pem"))
+    context.verify_mode, context.maximum_version = ssl.CERT_REQUIRED, latest
+    ca = ours.path("ca.pem").read_text()
+    trusted, strange = (
+        "".join(each.path(f"job.{kind}").read_text() for kind in ("key", "pem")) for each in (ours, theirs)
+    )
+    with server(found, context) as (url, _):
+        assert SchemaRegistry(url, ca=ca, identity=trusted).schema(7).text == SCHEMA
+        for identity in (None, strange):
+            with pytest.raises(
+                ConfigError, match=r"certificate of ours, or .*; correct registry\.certificate"
+            ):
+                SchemaRegistry(url, ca=ca, identity=identity).schema(8)
+    assert not list(schema_registry.shared_directory().glob("identity-*"))
+
+
 def test_the_authorities_are_read_once_a_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading those of the operating system takes 47 ms, and each of 10,000 records may name another id."""
     certificates = Certificates(tmp_path).make()
@@ -302,7 +324,8 @@ def test_the_authorities_are_read_once_a_minute(tmp_path: Path, monkeypatch: pyt
 
 
 def test_secrets_are_not_shown() -> None:
-    registry = SchemaRegistry("https://registry.example", "job", "secret-4711", "-----BEGIN")
+    registry = SchemaRegistry("https://registry.example", "job", "secret-4711", "-----BEGIN", identity="KEY")
+    assert "KEY" not in repr(registry)
     assert "4711" not in repr(registry)
     assert "BEGIN" not in repr(registry)
     assert str(registry) == "https://registry.example"

@@ -42,29 +42,36 @@ class Registry(Model):
     `url` is the address of the API, such as `https://registry.example/apis/ccompat/v7`. Write the password as
     `${REGISTRY_PASSWORD}`: the variable `REGISTRY_PASSWORD` then has it, or `REGISTRY_PASSWORD_FILE` names a
     file with it. A login needs `https`. `ca` is a file of PEM with the authorities that sign the registry's
-    certificate; without it, those of the operating system count. If the registry does not answer, a task that
-    needs a schema asks again for the time `retry`, and then the job stops.
+    certificate; without it, those of the operating system count. `certificate` and `key` are our own files of
+    PEM, for a registry that asks for a certificate; the key has no password. If the registry does not answer,
+    a task that needs a schema asks again for the time `retry`, and then the job stops.
     """
 
     url: AtRestart[Address]
     user: AtRestart[Annotated[str, Field(min_length=1, pattern="^[^:]+$")] | None] = None
     password: AtRestart[Annotated[SecretStr, Field(min_length=1)] | None] = None
     ca: AtRestart[Path | None] = None
+    certificate: AtRestart[Path | None] = None
+    key: AtRestart[Path | None] = None
     retry: AtRestart[Duration] = timedelta(minutes=1)
 
     @model_validator(mode="after")
     def _check_login(self) -> Self:
         if (self.user is None) != (self.password is None):
             raise ValueError("a user needs a password, and a password its user; name both, or none")
-        if self.url.startswith("http:") and (self.user is not None or self.ca is not None):
-            raise ValueError("url: a login sends the password as it is, and ca is of TLS; write https://")
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("a certificate needs its key, and a key its certificate; name both, or none")
+        if self.url.startswith("http:") and (self.user or self.ca or self.certificate):
+            raise ValueError(
+                "url: a login sends the password as it is, and ca and certificate are of TLS; write https://"
+            )
         return self
 
     def client(self, kind: str) -> SchemaRegistry:
         """Return the registry as tasks ask it, for schemas of one type, such as `AVRO`.
 
         Raises:
-            ConfigError: the file of certificates cannot be read.
+            ConfigError: a file of certificates cannot be read, or the key is not that of the certificate.
         """
         ca = None
         if self.ca is not None:
@@ -77,7 +84,23 @@ class Registry(Model):
                     f"registry.ca: {self.ca} cannot be read: {error}; name a file of PEM"
                 ) from None
         password = None if self.password is None else self.password.get_secret_value()
-        return SchemaRegistry(self.url.rstrip("/"), self.user, password, ca, self.retry.total_seconds(), kind)
+        patience = self.retry.total_seconds()
+        return SchemaRegistry(self.url.rstrip("/"), self.user, password, ca, patience, kind, self._identity())
+
+    def _identity(self) -> str | None:
+        """Return the text of our own key and certificate, if the registry asks for some."""
+        if self.certificate is None or self.key is None:
+            return None
+        try:
+            # Without a password, OpenSSL would ask the terminal for that of a key.
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.load_cert_chain(self.certificate, self.key, password="")
+            return "".join(file.read_text(encoding="ascii") for file in (self.key, self.certificate))
+        except (OSError, ValueError) as error:  # errors of TLS and of characters are among these
+            raise ConfigError(
+                f"registry.certificate: {self.certificate} and registry.key: {self.key} do not serve: "
+                f"{error}; name a certificate and its own key without a password, both in PEM"
+            ) from None
 
 
 def schemas_of(pipeline: Pipeline, stream: str) -> SchemaFile | SchemaRegistry | None:

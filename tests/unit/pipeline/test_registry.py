@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,25 @@ def test_a_certificate_that_cannot_be_read(tmp_path: Path) -> None:
             schemas_of(pipeline, "orders")
 
 
+def test_a_certificate_of_ours(tmp_path: Path) -> None:
+    ours = Certificates(tmp_path).make()
+    subprocess.run(
+        ["openssl", "pkey", "-in", "job.key", "-aes256", "-passout", "pass:secret", "-out", "locked.key"],
+        cwd=tmp_path,
+        check=True,
+    )
+    given = {"url": URL, "certificate": str(ours.path("job.pem")), "key": str(ours.path("job.key"))}
+    found = schemas_of(load(written(tmp_path, given)), "orders")
+    assert isinstance(found, SchemaRegistry)
+    assert found.identity == ours.path("job.key").read_text() + ours.path("job.pem").read_text()
+    for key in ("localhost.key", "locked.key", "nowhere.key"):
+        pipeline = load(written(tmp_path, given | {"key": str(ours.path(key))}))
+        with pytest.raises(
+            ConfigError, match=rf"registry\.key: .*{key} do not serve: .*; name a certificate"
+        ):
+            schemas_of(pipeline, "orders")
+
+
 def test_other_formats_have_no_schemas(tmp_path: Path) -> None:
     assert schemas_of(load(written(tmp_path, {"url": URL}, format="json")), "orders") is None
 
@@ -133,6 +153,9 @@ def test_other_formats_have_no_schemas(tmp_path: Path) -> None:
         ({"url": URL, "user": "a:b", "password": "secret"}, {}, "registry.user"),
         ({"url": "http://registry.example", "user": "shop", "password": "secret"}, {}, "write https://"),
         ({"url": "http://registry.example", "ca": "ca.pem"}, {}, "write https://"),
+        ({"url": "http://registry.example", "certificate": "a", "key": "b"}, {}, "write https://"),
+        ({"url": URL, "certificate": "a"}, {}, "a certificate needs its key"),
+        ({"url": URL, "key": "a"}, {}, "a certificate needs its key"),
     ],
 )
 def test_what_does_not_fit_is_refused(tmp_path: Path, registry: Any, stream: Any, words: str) -> None:
