@@ -104,7 +104,7 @@ class State:
         holds: `rows` (which includes what a semi join remembers of the rows it has put out), `closed keys`,
             `seen values` (of which later rows are duplicates) or `groups`.
         bounded_by: the bounds of this state, each of which is enough; empty if nothing bounds it.
-        note: the reason why nothing bounds it.
+        note: the reason why nothing bounds it, or the group to which the bounds do not apply.
         mends: changes of the pipeline file, each of which alone would bound it.
         declared: whether the pipeline file asks for it, since a table has the rows so far of all groups.
     """
@@ -136,7 +136,12 @@ class State:
         found = _listed([f"by {bound}" for bound in self.bounded_by[:_TOLD]])
         more = len(self.bounded_by) - _TOLD
         untold = f", or in {more} more way{'s' if more > 1 else ''}" if more > 0 else ""
-        return f"bounded {found}{untold}"
+        return f"bounded {found}{untold}{self.besides}"
+
+    @property
+    def besides(self) -> str:
+        """The part that the bounds leave out, as the end of a sentence; empty if there is none."""
+        return f"; {self.note}" if self.bounded_by and self.note else ""
 
     def __str__(self) -> str:
         return f"{self.name}: {self.bound}"
@@ -455,7 +460,30 @@ def _passing(groups: Groups) -> list[Bound]:
 def _by_patterns(groups: Groups) -> State:
     """Return groups that patterns and the progress of streams make final."""
     bounds = [Bound((stream,), (_PUNCTUATIONS,), columns) for stream, columns in groups.closers.items()]
-    return State(groups.step, _GROUPS, (*bounds, *_passing(groups)))
+    bounds += _passing(groups)
+    return State(groups.step, _GROUPS, tuple(bounds), _group_of_nulls(groups.pipeline, bounds))
+
+
+def _group_of_nulls(pipeline: Pipeline, bounds: Sequence[Bound]) -> str | None:
+    """Say which group no bound closes, as all of its columns are of a stream that some results lack.
+
+    Its columns are null, and no pattern matches a null. So only the end of a stream closes it that has a row
+    in every result.
+    """
+    closing = {name for bound in bounds for name in (*bound.closed_by, *bound.progress_of)}
+    absent = [name for name in pipeline.shown if name in closing and name not in pipeline.present]
+    if not absent or closing & set(pipeline.present):
+        return None
+    ending = [name for name in pipeline.present if _can_end(pipeline, name)]
+    until = f" until the end of {' or of '.join(ending)}" if ending else ""
+    return f"that of results without {absent[0]} stays open{until}"
+
+
+def _can_end(pipeline: Pipeline, stream: str) -> bool:
+    """Return whether punctuations can end a stream and the stage of groups hears of it."""
+    behind = pipeline.stages[len(pipeline.stage_of(stream).before) :]
+    members = [pipeline.streams[name] for name in pipeline.flow.members_of(stream)]
+    return all(stage.announces for stage in behind) and all(member.punctuated_on for member in members)
 
 
 def _result_groups(groups: ResultGroups, inputs: list[_Input]) -> State:

@@ -182,7 +182,7 @@ def _final(pipeline: Pipeline, role: str, kept: Sequence[State]) -> str:
         before = role != "results" and pipeline.flow.stands_before_joins(step_of(role))
         return f"{_ONCE}, which is when the join takes it" if before else _results(pipeline, role)
     (groups,) = (one for one in kept if one.holds == "groups" and one.input == step_of(role))
-    ends = " or ".join(f"by {bound}" for bound in groups.bounded_by)
+    ends = " or ".join(f"by {bound}" for bound in groups.bounded_by) + groups.besides
     if not is_running_role(role):
         return f"a group has one row, which comes when it is final: {ends}"
     return f"a group's row is final as its column says: {ends}" if ends else "a group's row is never final"

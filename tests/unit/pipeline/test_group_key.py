@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import require_bounded, states
+from endmark.pipeline.explanation import explained
 from endmark.types import JoinType
 from support.verify_alone import alone
 from support.verify_keys import COMPOSITE, LONG, KeyKind
@@ -91,6 +92,27 @@ def test_streams_that_promise_the_columns_close_groups(
         assert found.startswith(f"by_other groups: bounded by {next(iter(closers))}' punctuations on ")
     else:
         assert found == f"by_other groups: one for each value of {', '.join(columns)}, for by_other"
+
+
+@pytest.mark.parametrize(
+    ("kind", "besides"),
+    [
+        (JoinType.LEFT, ""),
+        (JoinType.FULL, "; that of results without items stays open"),
+        (JoinType.RIGHT, "; that of results without items stays open until the end of bids"),
+    ],
+)
+def test_the_group_of_results_without_the_stream_is_told(kind: JoinType, besides: str) -> None:
+    """Its columns are null there, and no pattern matches a null: an appended table never gets its row."""
+    pipeline = by("items.seller_id", kind=kind, wider=("seller_id",))
+    (groups,) = (state for state in states(pipeline) if state.holds == "groups")
+
+    assert str(groups) == f"groups: bounded by items' punctuations on seller_id{besides}"
+    assert groups.facts["note"] == (besides.removeprefix("; ") or None)
+    (table,) = (each for each in explained(pipeline).outputs if each.name == "by_other")
+    assert table.final == (
+        f"a group has one row, which comes when it is final: by items' punctuations on seller_id{besides}"
+    )
 
 
 def test_a_closing_rule_closes_groups() -> None:
@@ -185,6 +207,12 @@ def test_progress_bounds_groups_by_a_derived_time(joined: bool) -> None:
 
     require_bounded(pipeline)
     assert groups_of(pipeline) == "by_minute groups: bounded by items' progress past minute"
+
+
+def test_no_progress_ends_the_group_without_a_time() -> None:
+    found = groups_of(timed("date_trunc('minute', due)", joined=True, type="right"))
+
+    assert found == "groups: bounded by items' progress past minute; that of results without items stays open"
 
 
 @pytest.mark.parametrize("joined", [False, True])
