@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from endmark.pipeline import Pipeline
+from endmark.pipeline.boundedness import states
 from endmark.types import JoinType
 from support.cases import cases
 from support.graph_runs import require_same
@@ -96,10 +97,56 @@ def test_a_named_key_is_announced_once_the_order_of_another_stream_has_passed_it
     assert announced.count({"orders_k": {"equals": 1}}) == 1
 
 
+@pytest.mark.parametrize("cuts", [[], [1], [1, 2]])
+def test_a_pattern_of_the_right_of_a_semi_join_closes_keys_of_the_next_stage(cuts: list[int]) -> None:
+    """Results have no column of the payments. So only the key of the orders can say that it is over."""
+    streams = {name: {"punctuated_on": "k"} for name in ("orders", "payments", "tickets")}
+    steps = {
+        "paid": {"join": ["orders", "payments"], "on": "k", "type": "semi"},
+        "served": {"join": ["paid", "tickets"], "on": "k", "type": "right"},
+    }
+    records = [keyed_row("tickets", 1), keyed_row("orders", 1), promised("payments", {"between": {"to": 1}})]
+
+    found = require_same(keyed(streams, steps), records, cuts, dict.fromkeys(streams, 1))
+
+    assert [(row["tickets_k"], row["orders_k"]) for row in found["results"]] == [(1, None)]
+
+
+@pytest.mark.parametrize("cuts", [[], [2], [1, 2, 3]])
+def test_a_pattern_of_the_right_of_a_semi_join_closes_groups(cuts: list[int]) -> None:
+    """The group key is a column of the join key, which the payments promise for the orders, too."""
+    streams: dict[str, dict[str, Any]] = {
+        "orders": {"columns": {"k": "long", "lot": "long", "at": "timestamp"}},
+        "payments": {
+            "columns": {"k": "long", "lot": "long", "at": "timestamp"},
+            "punctuated_on": ["k", "lot"],
+        },
+    }
+    steps = {
+        "paid": {"join": [*streams], "on": ["k", "lot"], "type": "semi", "window": "5s"},
+        "by_lot": {"from": "paid", "aggregate": {"by": "lot", "measures": {"rows": "count"}}},
+    }
+    rows = [(name, lot, second) for lot, second in ((1, 0), (2, 60)) for name in streams]
+    records = [
+        Record(name, 0, json.dumps({"k": 7, "lot": lot, "at": instant(second)}).encode())
+        for name, lot, second in rows
+    ]
+    closing = {"$punctuation": {"lot": {"between": {"to": 1}}}}
+    records.append(Record("payments", 0, json.dumps(closing).encode()))
+    pipeline = keyed(streams, steps)
+
+    found = require_same(pipeline, records, cuts, dict.fromkeys(streams, 1))
+
+    assert [state.bound for state in states(pipeline) if state.holds == "groups"] == [
+        "bounded by payments' punctuations on lot"
+    ]
+    assert [(row["lot"], row["rows"]) for row in found["groups"]] == [(1, 1)]
+
+
 @pytest.mark.parametrize("cuts", [[], [1, 2]])
 def test_a_key_that_is_named_and_matched_is_closed_in_the_next_stage(cuts: list[int]) -> None:
     """The ticket has no partner, whatever the batches. Orders have named its key. Payments have promised a
-    pattern, which is announced over no column of a semi join."""
+    pattern."""
     streams = {name: {"punctuated_on": "k"} for name in ("orders", "payments", "tickets")}
     steps = {
         "paid": {"join": ["orders", "payments"], "on": "k", "type": "semi"},

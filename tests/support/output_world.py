@@ -227,7 +227,7 @@ class World:
             shown[other]
             and promise.keys() == {"key"}
             and not preserved[other]
-            and not self._history.keyed[other]
+            and not (shown[side] and self._history.keyed[other])
         ):
             outputs.append(frozenset({(f"{other}_key", promise["key"])}))
         return outputs

@@ -113,14 +113,17 @@ class Groups(ABC):
         of them.
         """
         pipeline, found = self.pipeline, dict[str, tuple[str, ...]]()
-        for stream in pipeline.shown:
+        for stream in pipeline.last_stage.promising:
             stage = pipeline.stage_of(stream)
-            if not all(each.announces for each in pipeline.stages[len(stage.before) :]):
+            behind = pipeline.stages[len(stage.before) + 1 :]
+            if not all(each.announces for each in (stage, *behind)):
                 continue
             promised = pipeline.inputs[stream].promised_on
-            own = {column for column in promised if f"{stream}_{column}" in self.equals}
+            own = {column for column in promised if stage.promised_column(stream, column) in self.equals}
             restricted = pipeline.restricted(stream, own)
-            if restricted and self.is_in_all(stream):
+            # A semi join has a row of both streams for each result, which a later join may lack.
+            semi = stream not in pipeline.shown and all(each.derived in each.present_inputs for each in behind)
+            if restricted and (semi or self.is_in_all(stream)):
                 found[stream] = restricted
         return found
 

@@ -88,6 +88,24 @@ class Stage:
         return self._streams(self.shown_inputs, lambda earlier: earlier.shown)
 
     @property
+    def promising(self) -> tuple[str, ...]:
+        """The streams whose promises restrict columns of results: those shown and hidden by semi joins."""
+        found = self._streams(self.shown_inputs, lambda earlier: earlier.promising)
+        return (*found, *(given for given in self.streams if given not in self.shown_inputs))
+
+    def promised_column(self, stream: str, column: str) -> str | None:
+        """Return the column of results that a promise restricts, given one of an input of this stage.
+
+        Results of a semi join have no column of the right stream. Its promises on the key are announced for
+        the key of the left one, and its other promises are not announced: `None`.
+        """
+        if stream in self.shown_inputs:
+            return f"{stream}_{column}"
+        if column not in self.key:
+            return None
+        return self.key_columns(self.shown_inputs[0])[self.key.index(column)]
+
+    @property
     def present_inputs(self) -> tuple[str, ...]:
         """The inputs that have a row in every result."""
         if self.join is None:
@@ -539,11 +557,12 @@ class Stage:
         if self.earlier is None or not self.earlier.announces or self.derived is None:
             return {}
         found = {}
-        for stream in self.earlier.shown:
+        for stream in self.earlier.promising:
+            taking = self.pipeline.stage_of(stream)
             own = {
                 column
                 for column in self.pipeline.inputs[stream].promised_on
-                if self.key_name(f"{stream}_{column}") is not None
+                if (said := taking.promised_column(stream, column)) and self.key_name(said) is not None
             }
             restricted = self.pipeline.restricted(stream, own)
             if self.same_key and stream in self.earlier.inputs and self.earlier.announces_keys(stream):

@@ -324,13 +324,13 @@ def _texts(
 ) -> Iterator[str]:
     key = stage.key
     # Rows of a preserved side are results by themselves, and a stream that punctuates its key says it itself.
-    # So does a derived stream.
+    # So does a derived stream. If results have no column of this stream, the others say it in any case.
     others = [
         side.stream
         for side in join_sides(stage)
-        if side.stream not in (stream, stage.derived)
+        if side.stream != stream
         and not side.preserved
-        and not set(key) <= set(stage.pipeline.inputs[side.stream].promised_on)
+        and not (stream in stage.shown_inputs and _punctuates_key(stage, side.stream))
     ]
     for promise in promises:
         patterns = {column: written(spans, kinds[column]) for column, spans in promise.items()}
@@ -340,6 +340,10 @@ def _texts(
         for each in (stream, *others) if on_key else (stream,):
             if each in stage.shown_inputs:
                 yield json.dumps({_in_results(stage, each, column): patterns[column] for column in ordered})
+
+
+def _punctuates_key(stage: Stage, given: str) -> bool:
+    return given == stage.derived or set(stage.key) <= set(stage.pipeline.inputs[given].promised_on)
 
 
 def _in_results(stage: Stage, given: str, column: str) -> str:

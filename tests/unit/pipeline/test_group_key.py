@@ -285,6 +285,13 @@ def test_texts_of_the_key_are_no_partitions_of_an_upserted_table() -> None:
         Pipeline.model_validate(document)
 
 
+def test_the_right_of_a_semi_join_closes_groups_by_columns_of_the_key() -> None:
+    """Its patterns on the key are announced for the key of the left stream."""
+    pipeline = by("lot", kind=JoinType.SEMI, punctuated=(False, True), windows=(5, 5), keys=COMPOSITE)
+
+    assert groups_of(pipeline) == "groups: bounded by bids' punctuations on lot"
+
+
 def test_a_semi_join_has_no_right_columns() -> None:
     with pytest.raises(ValidationError, match="is on the right of a semi join"):
         by("bids.seller_id", mode="upsert", kind=JoinType.SEMI)

@@ -12,7 +12,8 @@ no value.
 
 A pattern on the key alone also rules out results by the key columns of any other stream. It is announced over
 those columns, too, with two exceptions: rows of the other stream are results by themselves, or the other
-stream punctuates its key, so its own promises say it. Closed keys that still wait for a live row are
+stream punctuates its key, so its own promises say it. The second exception is none on the right of a semi
+join, since results have no column of the promising stream. Closed keys that still wait for a live row are
 announced later, one by one; `final` returns which keys are announced.
 
 **Progress** is announced, too, over columns of the group key that are derived times. A row of a stream in a
@@ -392,13 +393,14 @@ class PatternAnnouncer:
         # A promise without patterns ends its stream. It is announced as all values of the key: a pattern that
         # matches anything would also match the nulls of an outer join.
         patterns = side.spec.codec.write_patterns(promise) or {own[0]: ALL_VALUES}
-        texts = [_text(patterns)] if side in self._shown else []
+        shown = side in self._shown
+        texts = [_text(patterns)] if shown else []
         for other in self._shown:
             if other is side or not set(patterns) <= set(own):
                 continue
             others = other.spec.key.columns
-            punctuates = set(others) <= set(other.spec.punctuated_on)
-            if not (other.preserved or punctuates):
+            said = shown and set(others) <= set(other.spec.punctuated_on)
+            if not (other.preserved or said):
                 named = dict(zip(own, others, strict=True))
                 texts.append(_text({named[name]: each for name, each in patterns.items()}))
         return texts
