@@ -27,6 +27,7 @@ from endmark.embedded.broker import Broker
 from endmark.embedded.jars import broker_jars
 from endmark.embedded.java import require_java
 from endmark.embedded.mariadb import MariaDb
+from endmark.embedded.ports import require_free_port
 from endmark.embedded.process import ManagedProcess
 from endmark.errors import MissingPartError
 from endmark.metrics import sample
@@ -82,8 +83,9 @@ def run_demo(options: DemoOptions, *, as_json: bool) -> bool:
     """Run the demo; return whether `verify` found the result right.
 
     Raises:
-        MissingPartError: a part cannot start, or ends too early.
+        MissingPartError: the port is in use, or a part cannot start or ends too early.
     """
+    require_free_port(options.port, "dashboard")
     folder = new_folder(options.directory)
     with ExitStack() as parts:
         demo = _Demo(options, folder, parts, Console(stderr=as_json))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from endmark.control.database import OpsDatabase
 from endmark.control.description import describe
-from endmark.demo.choreography import caught_up, new_folder
+from endmark.demo.choreography import DemoOptions, caught_up, new_folder, run_demo
 from endmark.demo.view import DemoState, lookup_lines
+from endmark.errors import MissingPartError
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 
@@ -19,6 +24,17 @@ def test_demos_that_begin_in_the_same_second_have_folders_of_their_own(tmp_path:
 
     assert len(folders) == 5
     assert set((tmp_path / "demo").iterdir()) == folders
+
+
+def test_a_port_in_use_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    """The demo said so when broker, feed and job were running, half a minute later."""
+    options = DemoOptions("auction", 0.1, 1, 10.0, 10, "sqlite", tmp_path / "demo", port=0, kills=0)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(MissingPartError, match=f"dashboard: port {port} of 127.0.0.1 is in use; stop"):
+            run_demo(replace(options, port=port), as_json=True)
+
+    assert not (tmp_path / "demo").exists()
 
 
 def test_a_batch_that_found_the_topics_empty_has_not_caught_up(tmp_path: Path) -> None:
