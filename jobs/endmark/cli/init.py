@@ -182,6 +182,8 @@ def _report(
             f"stream {stream.name}: {stream.format}, {len(stream.columns)} columns by {stream.rows:,} rows, "
             f"event time {stream.event_time}{on}"
         )
+        if stream.published:
+            typer.echo(f"stream {stream.name}: {stream.notes['topic']}")
     for lookup in drafted.steps.lookups:
         typer.echo(f"lookup of {lookup.relation.table} by {', '.join(lookup.key)}")
         if lookup.relation.unfit:

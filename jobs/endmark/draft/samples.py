@@ -14,6 +14,7 @@ from kafka.errors import KafkaError
 from endmark.errors import ConfigError, UnreachableError
 from endmark.kafka.cluster import python_client
 from endmark.kafka.refusals import refusals_named
+from endmark.pipeline.steps import CHECKPOINT_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,12 +42,14 @@ class Record:
         key: the key; `None` if it has none.
         partition: the number of the partition.
         timestamp: the timestamp in Kafka, in milliseconds since 1970; `None` if it is not known.
+        published: whether a pipeline has published it.
     """
 
     value: bytes | None
     key: bytes | None = None
     partition: int = 0
     timestamp: int | None = None
+    published: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,4 +156,5 @@ def _between(consumer: KafkaConsumer, partition: TopicPartition, low: int, high:
         for records in consumer.poll(timeout_ms=500).values():
             for each in records:
                 if each.offset < high:
-                    yield Record(each.value, each.key, each.partition, each.timestamp)
+                    published = any(name == CHECKPOINT_HEADER for name, _ in each.headers)
+                    yield Record(each.value, each.key, each.partition, each.timestamp, published)

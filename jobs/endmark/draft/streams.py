@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from endmark.draft.reading import Reading, Row, Spelled
     from endmark.draft.samples import Sample
 
+_PUBLISHED = (
+    "a pipeline publishes this topic, so `endmark chain FILE STEP`, given the file and the step of that "
+    "pipeline, prints the exact columns, event time, lateness and punctuations"
+)
 _LATENESSES = [1, 5, 30, 60, 300, 1_800, 3_600, 21_600, 86_400]  # seconds
 _DAY = 86_400
 _AHEAD: timedelta = EventTime.model_fields["ahead"].default
@@ -76,6 +80,7 @@ class DraftStream:
         ignores: whether rows have members that are left out.
         records: the number of records of the sample.
         rows: the number of rows among them.
+        published: whether a pipeline publishes the topic.
         notes: comments by the field that they are on, such as `event_time` or `columns.total`.
     """
 
@@ -93,6 +98,7 @@ class DraftStream:
     ignores: bool
     records: int
     rows: int
+    published: bool
     notes: dict[str, str]
 
     @property
@@ -183,8 +189,11 @@ def draft_stream(name: str, sample: Sample) -> DraftStream:
         ignores=bool(inferred.left_out),
         records=len(sample.records),
         rows=len(reading.rows),
+        published=any(record.published for record in sample.records),
         notes={},
     )
+    if found.published:
+        found.note("topic", _PUBLISHED)
     _note_columns(found, reading, inferred)
     _note_time(found, disorder)
     _note_promises(found, reading)

@@ -93,7 +93,7 @@ def _stream(stream: DraftStream) -> Iterator[str]:
 
 
 def _stream_fields(stream: DraftStream) -> Iterator[str]:
-    yield f"topic: {_value(stream.topic)}"
+    yield from _noted(stream, "topic", [f"topic: {_value(stream.topic)}"])
     yield from _noted(stream, "format", [f"format: {stream.format}"] if stream.format != "json" else [])
     yield from _noted(stream, "columns", ["columns:"])
     for name, kind in stream.columns.items():

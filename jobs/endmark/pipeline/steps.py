@@ -536,6 +536,8 @@ class Batch(Model):
     pause_below: AtRestart[Records | None] = None
 
 
+# The headers of a published record: the app id of the checkpoint, and the number of the batch.
+CHECKPOINT_HEADER, BATCH_HEADER = "endmark-checkpoint", "endmark-batch"
 PUBLISHING = ChangeRule(change=Change.RESTART, remark="another topic for each checkpoint")
 
 

@@ -17,6 +17,7 @@ from endmark.domain import Domain
 from endmark.driver.topics import partition_counts
 from endmark.engine.streams import arrow_schema, ddl, spark_type
 from endmark.kafka.cluster import spark_options
+from endmark.pipeline.steps import BATCH_HEADER, CHECKPOINT_HEADER
 from endmark.pipeline.tables import is_step_role, step_of
 from endmark.wire.json_records import MARK
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from endmark.pipeline import Pipeline
     from endmark.types import ColumnType
 
-CHECKPOINT, BATCH = "endmark-checkpoint", "endmark-batch"
 _RECORD_DDL = "key string, value string, partition int"
 _SPELLING = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'",
@@ -152,7 +152,7 @@ class OutputTopic:
         return keys.sparkSession.createDataFrame(records, _RECORD_DDL)
 
     def _send(self, records: DataFrame, batch_id: int) -> None:
-        headers = F.array(_header(CHECKPOINT, self._app_id), _header(BATCH, str(batch_id)))
+        headers = F.array(_header(CHECKPOINT_HEADER, self._app_id), _header(BATCH_HEADER, str(batch_id)))
         writer = records.withColumn("headers", headers).write.format("kafka")
         writer.options(**self._options).save()
 

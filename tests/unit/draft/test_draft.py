@@ -460,3 +460,15 @@ def test_a_captured_table_is_drafted_with_its_newest_rows(partition: int) -> Non
     if not partition:
         expected["newest"] = ("customers", "upsert", ("id",))
     assert found == expected
+
+
+def test_a_topic_that_a_pipeline_publishes_has_a_better_source_than_its_records() -> None:
+    """Rows of a left join without a partner have nulls, so a sample shows neither types nor promises."""
+    row = {"orders_order_id": 1, "payments_amount": None, "orders_at": "2026-01-01T00:00:00Z"}
+    sample = Sample("paid", [Record(json.dumps(row).encode(), published=True)])
+
+    drafted = draft("p", [sample])
+
+    assert drafted.streams[0].published
+    assert "# a pipeline publishes this topic, so `endmark chain FILE STEP`, given the" in drafted.text
+    assert not draft("p", [of({"id": 1})]).streams[0].published

@@ -20,7 +20,8 @@ def test_both_ends_of_each_partition(broker: Broker) -> None:
     with closing(KafkaProducer(bootstrap_servers=broker.bootstrap)) as producer:
         for partition, number in ((0, 1_000), (1, 400)):
             for value in range(number):
-                producer.send("ends", b"%d" % value, key=b"k", partition=partition)
+                headers = [("endmark-checkpoint", b"id")] if value == 399 else []
+                producer.send("ends", b"%d" % value, key=b"k", partition=partition, headers=headers)
 
     [sample] = sample_topics(broker.bootstrap, ["ends"])
 
@@ -31,6 +32,7 @@ def test_both_ends_of_each_partition(broker: Broker) -> None:
     assert read == {0: [*range(300), *range(700, 1_000)], 1: list(range(400)), 2: []}
     assert {record.key for record in sample.records} == {b"k"}
     assert all(record.timestamp for record in sample.records)
+    assert [record.value for record in sample.records if record.published] == [b"399"]
 
 
 def test_a_missing_topic_is_named_and_not_created(broker: Broker) -> None:
