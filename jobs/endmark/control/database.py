@@ -101,6 +101,8 @@ def _patiently(
         except (DBAPIError, OSError) as error:
             if not passes(error):
                 raise
+            if _is_full(error):
+                raise UnreachableError(_full_disk(self.place, self._file)) from error
             raise UnreachableError(
                 f"the ops database {self.place} did not answer for {AWAY_SECONDS:.0f} s: "
                 f"{in_words(error)}; when it is back, start the job again"
@@ -129,6 +131,8 @@ class OpsDatabase:
             tables.make(self.engine)
         except (DBAPIError, OSError) as error:  # pg8000 leaves a timeout as it is
             self.close()
+            if _is_full(error):
+                raise UnreachableError(_full_disk(place(checked), self._file)) from error
             cause = error.orig if isinstance(error, DBAPIError) else error
             problem = f"cannot use the ops database {place(checked)}: {in_words(error)}"
             if getattr(cause, "sqlite_errorname", "").startswith(_WRONG_FILE):
@@ -642,6 +646,19 @@ def _patience(url: sa.URL) -> dict[str, Any]:
     names = {"pymysql": ("connect_timeout", "read_timeout", "write_timeout"), "pg8000": ("timeout",)}
     # SQLite waits only for the lock of its file, and `busy_timeout` limits that.
     return dict.fromkeys(names.get(url.get_driver_name(), ()), _ANSWER_SECONDS)
+
+
+def _is_full(error: DBAPIError | OSError) -> bool:
+    """Return whether SQLite found no room on its disk."""
+    cause = error.orig if isinstance(error, DBAPIError) else None
+    return bool(getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL)
+
+
+def _full_disk(named: str, file: str | None) -> str:
+    return (
+        f"the ops database {named}: {file} and {file}-wal cannot grow, since their disk is full; make room "
+        "on that disk, and start the job again"
+    )
 
 
 def _use_write_ahead_log(connection: Any, _record: Any) -> None:

@@ -18,8 +18,10 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import DBAPIError
 
-from endmark.control import database, forecasts, sign_of_life
+from endmark.control import database, forecasts, sign_of_life, tables
 from endmark.control.database import LOST_SECONDS, OpsDatabase, TakenError, offsets_read
 from endmark.control.sign_of_life import SignsOfLife
 from endmark.control.tables import META, runs
@@ -541,3 +543,33 @@ def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPat
         with pytest.raises(MissingPartError, match="cannot use the ops database"):
             OpsDatabase(f"{driver}://ann@127.0.0.1:{silent.getsockname()[1]}/ops")
         assert time.monotonic() - began < 30
+
+
+def test_a_full_disk_is_named_with_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The advice was to wait until the database is back, and to start it."""
+    file = tmp_path / "ops.db"
+    advice = f"{file} and {file}-wal cannot grow, since their disk is full; make room on that disk, and start"
+    with closing(OpsDatabase(f"sqlite:///{file}")) as ops:
+
+        def is_full(connection: Any, _record: Any) -> None:
+            connection.execute("PRAGMA max_page_count=1")
+
+        monkeypatch.setattr(database, "AWAY_SECONDS", 0.2)
+        ops.engine.dispose()
+        event.listen(ops.engine, "connect", is_full)
+        with pytest.raises(UnreachableError) as raised:
+            ops.record_batch("p", 0, "run", {}, {"t": {str(number): number for number in range(50_000)}})
+    assert advice in str(raised.value)
+
+    def cannot_begin(_engine: Any) -> None:
+        with closing(sqlite3.connect(":memory:")) as small:
+            small.execute("PRAGMA max_page_count=1")
+            try:
+                small.execute("CREATE TABLE t (x)")
+            except sqlite3.Error as error:
+                raise DBAPIError("CREATE", {}, error) from error
+
+    monkeypatch.setattr(tables, "make", cannot_begin)
+    with pytest.raises(UnreachableError) as raised:
+        OpsDatabase(f"sqlite:///{file}")
+    assert advice in str(raised.value)
