@@ -20,7 +20,7 @@ from endmark.pipeline.change_rules import Change
 from endmark.storage import entries, remove, text_if_any, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import Any
 
     from endmark.engine.earlier_buckets import EarlierBuckets
@@ -39,6 +39,7 @@ _SETTINGS = "endmark/settings.json"
 _FIRST_OFFSETS = "endmark/first_offsets.json"
 _START_OFFSETS = "endmark/start_offsets.json"
 _RESCALING = "endmark/rescaling.json"
+_OPERATORS = "endmark/operators.json"
 _COPIES = "endmark/earlier_buckets"
 
 _SECTIONS = "streams", "relations", "steps"  # of the settings, with entries by name
@@ -320,6 +321,19 @@ def start_offsets(checkpoint: Location) -> dict[str, dict[str, int]]:
 def keep_start_offsets(checkpoint: Location, offsets: Mapping[str, Mapping[str, int]]) -> None:
     """Store the offsets at which the first batch begins. If it is repeated, Kafka may hold fewer records."""
     write_text(checkpoint, _START_OFFSETS, json.dumps(offsets, indent=2, sort_keys=True))
+
+
+def operators_before(checkpoint: Location) -> list[dict[str, str]] | None:
+    """Return the settings of the joins and group-bys of a frame's query; `None` before its first batch."""
+    if newest(checkpoint / "spark" / "offsets") is None:
+        return None
+    found: list[dict[str, str]] | None = _stored(checkpoint, _OPERATORS)
+    return found
+
+
+def keep_operators(checkpoint: Location, operators: Sequence[Mapping[str, str]]) -> None:
+    """Store the settings of the joins and group-bys of a frame's query, before its first batch."""
+    write_text(checkpoint, _OPERATORS, json.dumps(operators, indent=2))
 
 
 def _stored(checkpoint: Location, name: str) -> Any:

@@ -205,8 +205,8 @@ def grouped(
     renaming: Renaming,
     *,
     running: bool,
-) -> tuple[DataFrame, Renaming]:
-    """Return the groups of a frame, and the renaming of their punctuations.
+) -> tuple[DataFrame, Renaming, Mapping[str, str]]:
+    """Return the groups of a frame, the renaming of their punctuations, and what a checkpoint keeps of them.
 
     Args:
         frame: the frame, with the columns that the groups need and the column of punctuations.
@@ -231,7 +231,7 @@ def grouped(
     out = packed.transformWithState(processor, channels.UNPACKED_DDL, "append", "none")
     unpack = UnpackFrame(schema, grouping.channel)
     groups = gathered(out, buckets, grouping.channel).mapInArrow(unpack.__call__, from_arrow_schema(schema))
-    return groups, grouping.renaming
+    return groups, grouping.renaming, grouping.plan.made_with
 
 
 def _made_with(

@@ -122,7 +122,7 @@ class PunctuatedFrame(FrameSteps):
         def tables(app_id: str) -> FrameTables:
             return FrameTables(self._punctuations, self._renaming, rows, self._rows, others, app_id, kept)
 
-        return start(self._frame, tables, kept, trigger_seconds, available_now=available_now)
+        return start(self._frame, self._operators, tables, kept, trigger_seconds, available_now=available_now)
 
     def write_kafka(
         self,
@@ -163,4 +163,6 @@ class PunctuatedFrame(FrameSteps):
             output = OutputTopic(columns, members, topic, partitions, bootstrap_servers, app_id)
             return FrameTopic(self._punctuations, self._renaming, key, output)
 
-        return start(self._frame, publish, kept, trigger_seconds, available_now=available_now)
+        return start(
+            self._frame, self._operators, publish, kept, trigger_seconds, available_now=available_now
+        )

@@ -14,17 +14,19 @@ from endmark.driver.checkpoint import claimed
 from endmark.driver.moved_checkpoint import follow_move
 from endmark.engine import frame_rejects
 from endmark.errors import ConfigError
+from endmark.frame.operator_settings import require_same_operators
 from endmark.frame.projection import column
 from endmark.frame.texts import rewritten
 from endmark.spark.frame_inputs import require_streaming
 from endmark.spark.interruption import shortly_interrupted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from endmark.frame.operator_settings import OperatorSettings
     from endmark.wire.renamed_punctuations import Renaming
 
 TEXT, OF = "text", "of"
@@ -75,6 +77,7 @@ def _local(name: str, text: str) -> Path:
 
 def start(
     frame: DataFrame,
+    operators: Sequence[OperatorSettings],
     sink: Callable[[str], Callable[[DataFrame, int], None]],
     checkpoint: Path,
     trigger_seconds: float,
@@ -85,6 +88,7 @@ def start(
 
     Args:
         frame: the streaming frame.
+        operators: the joins and group-bys of the frame, in their order.
         sink: takes the app id of the checkpoint, and returns the function that is called with each batch and
             its number.
         checkpoint: a directory of the query's own, which is made if it does not exist.
@@ -93,13 +97,15 @@ def start(
             `trigger_seconds` has no effect then.
 
     Raises:
-        ConfigError: the frame is no stream, or `trigger_seconds` is no number of seconds.
+        ConfigError: the frame is no stream, `trigger_seconds` is no number of seconds, or the checkpoint was
+            made with other settings of a join or group-by.
     """
     interval = _interval(trigger_seconds)
     require_streaming("the frame", frame)
     make_private(checkpoint)
     with claimed(checkpoint) as app_id:  # two processes that start the query together get the same id
         follow_move(checkpoint.resolve() / "spark")
+        require_same_operators(checkpoint, operators)
         writer = frame.writeStream.foreachBatch(shortly_interrupted(sink(app_id)))
         writer = writer.option("checkpointLocation", str(checkpoint.resolve() / "spark"))
         if available_now:

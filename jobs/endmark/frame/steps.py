@@ -16,10 +16,11 @@ from pyspark.sql.types import StructType
 from endmark.errors import ConfigError
 from endmark.frame.grouping import declared_groups, grouped
 from endmark.frame.lookup import LookupStage, looked_up
+from endmark.frame.operator_settings import OperatorSettings
 from endmark.frame.projection import column, origins_of, require_distinct, require_native, require_text
 from endmark.frame.texts import rewritten
 from endmark.spark.classic import require_classic
-from endmark.spark.dataframe import stream_join
+from endmark.spark.dataframe import joined_frames
 from endmark.spark.frame_inputs import require_bytewise
 from endmark.wire.renamed_punctuations import Renaming
 
@@ -56,6 +57,7 @@ class FrameSteps:
         self._frame = frame
         self._punctuations = punctuations
         self._renaming = Renaming.none(self._rows)
+        self._operators: tuple[OperatorSettings, ...] = ()
 
     @property
     def punctuations(self) -> str:
@@ -191,9 +193,10 @@ class FrameSteps:
         if other._punctuations != self._punctuations:
             right = right.withColumnRenamed(other._punctuations, self._punctuations)
             require_distinct(right.columns)
-        joined = stream_join(
+        joined, settings = joined_frames(
             self._frame,
             right,
+            (self._renaming, other._renaming),
             on=on,
             how=how,
             where=where,
@@ -201,12 +204,14 @@ class FrameSteps:
             window=window,
             lateness=lateness,
             punctuations=self._punctuations,
-            renamings=(self._renaming, other._renaming),
             preset=preset,
             purge_every=purge_every,
             memory=memory,
         )
-        return type(self)(joined, self._punctuations)
+        made = type(self)(joined, self._punctuations)
+        own = OperatorSettings("stream_join", settings)
+        made._operators = (*self._operators, *other._operators, own)
+        return made
 
     def aggregate(
         self,
@@ -242,10 +247,12 @@ class FrameSteps:
         needed = list(dict.fromkeys([*keys, *measured, *places]))
         require_bytewise(self._frame.schema, needed, "aggregate")
         frame = self.select(*map(column, needed))
-        groups, renaming = grouped(
+        groups, renaming, settings = grouped(
             frame._frame, declared, places, self._punctuations, frame._renaming, running=running
         )
-        return self._with(groups, renaming)
+        made = self._with(groups, renaming)
+        made._operators = (*self._operators, OperatorSettings("aggregate", settings))
+        return made
 
     @property
     def _rows(self) -> pa.Schema:
@@ -278,6 +285,7 @@ class FrameSteps:
     def _with(self, frame: DataFrame, renaming: Renaming) -> Self:
         made = type(self).__new__(type(self))
         made._frame, made._punctuations, made._renaming = frame, self._punctuations, renaming
+        made._operators = self._operators
         return made
 
 

@@ -122,7 +122,8 @@ class Groups(ABC):
             own = {column for column in promised if stage.promised_column(stream, column) in self.equals}
             restricted = pipeline.restricted(stream, own)
             # A semi join has a row of both streams for each result, which a later join may lack.
-            semi = stream not in pipeline.shown and all(each.derived in each.present_inputs for each in behind)
+            hidden = stream not in pipeline.shown
+            semi = hidden and all(each.derived in each.present_inputs for each in behind)
             if restricted and (semi or self.is_in_all(stream)):
                 found[stream] = restricted
         return found

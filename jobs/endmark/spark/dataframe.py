@@ -56,7 +56,6 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
     window: timedelta | None,
     lateness: timedelta = timedelta(0),
     punctuations: str | None = None,
-    renamings: tuple[Renaming | None, Renaming | None] = (None, None),
     preset: str = "auto",
     purge_every: int = 1,
     memory: int | None = None,
@@ -85,8 +84,6 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
         window: how long a row of either side stays joinable, in event time; `None` is for ever.
         lateness: how much older than the newest row of an earlier batch a row may be.
         punctuations: the name of a string column of one frame or both; `None` if there are no punctuations.
-        renamings: for each frame, how its columns were renamed or dropped since its texts were written;
-            `None` if its columns have their first names.
         preset: what frees state, as in `operators/stream_join/presets.py`.
         purge_every: how many punctuations of a stream a bucket collects before it purges.
         memory: bytes of rows that all buckets together keep in memory, beyond which rows are spilled; `None`
@@ -95,6 +92,47 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
     Raises:
         ConfigError: a frame is no stream or belongs to a session of Spark Connect, or an argument is not
             allowed.
+    """
+    joined, _ = joined_frames(
+        left,
+        right,
+        (None, None),
+        on=on,
+        how=how,
+        where=where,
+        time=time,
+        window=window,
+        lateness=lateness,
+        punctuations=punctuations,
+        preset=preset,
+        purge_every=purge_every,
+        memory=memory,
+    )
+    return joined
+
+
+def joined_frames(  # noqa: PLR0913  # each of them is a choice of its own
+    left: DataFrame,
+    right: DataFrame,
+    renamings: tuple[Renaming | None, Renaming | None],
+    *,
+    on: str | Sequence[str | tuple[str, str]],
+    how: str,
+    where: str | None,
+    time: str | tuple[str, str],
+    window: timedelta | None,
+    lateness: timedelta,
+    punctuations: str | None,
+    preset: str,
+    purge_every: int,
+    memory: int | None,
+) -> tuple[DataFrame, dict[str, str]]:
+    """Join two frames as `stream_join` does, and return the settings that a checkpoint of it keeps, too.
+
+    Args, Raises:
+        those of `stream_join`.
+        renamings: for each frame, how its columns were renamed or dropped since its texts were written;
+            `None` if its columns have their first names.
     """
     for frame in (left, right):
         require_classic(frame)
@@ -121,7 +159,7 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
         made_with=made,
         in_band=punctuations is not None,
     )
-    return _joined(_packed(inputs, buckets), plan, fields, buckets, punctuations)
+    return _joined(_packed(inputs, buckets), plan, fields, buckets, punctuations), made
 
 
 def _joined(

@@ -7,11 +7,12 @@ delta-rs creates a table in 30 ms. Spark took 5 s for four tables, a third of a 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 from deltalake import DeltaTable, Field
@@ -318,12 +319,12 @@ def _require_columns(table: Table, delta: DeltaTable | None, added: Collection[s
             f"{', '.join(written)}; run the version that made it, or start with a new checkpoint and an "
             "empty warehouse"
         )
-    there = {field.name: field.type.type for field in delta.schema().fields}
+    there = {field.name: _spelled(field) for field in delta.schema().fields}
     for field in Schema.from_arrow(table.schema).fields:
-        if there.get(field.name, field.type.type) != field.type.type:
+        if there.get(field.name, _spelled(field)) != _spelled(field):
             raise ConfigError(
                 f"table {table.path} has {there[field.name]} as {field.name}, but this version writes "
-                f"{field.type.type}; write that type again, or start with a new checkpoint and an empty "
+                f"{_spelled(field)}; write that type again, or start with a new checkpoint and an empty "
                 "warehouse"
             )
     partitioned = delta.metadata().partition_columns
@@ -333,6 +334,26 @@ def _require_columns(table: Table, delta: DeltaTable | None, added: Collection[s
             f"file says {', '.join(table.partition_by) or 'no column'}; go back to that, or start with a new "
             "checkpoint and an empty warehouse"
         )
+
+
+def _spelled(field: Field) -> str:
+    """Spell the type of a column with all types within it.
+
+    Delta takes fields of a struct in any order, and with or without nulls. So neither is in the text.
+    """
+
+    def spelled(kind: Any) -> str:
+        match kind:
+            case {"type": "struct", "fields": fields}:
+                inner = sorted(f"{each['name']}:{spelled(each['type'])}" for each in fields)
+                return f"struct<{','.join(inner)}>"
+            case {"type": "array", "elementType": element}:
+                return f"array<{spelled(element)}>"
+            case {"type": "map", "keyType": key, "valueType": value}:
+                return f"map<{spelled(key)},{spelled(value)}>"
+        return str(kind)
+
+    return spelled(json.loads(field.to_json())["type"])
 
 
 def append(rows: DataFrame, path: Path, app_id: str, batch_id: int) -> None:

@@ -180,6 +180,27 @@ def test_a_table_with_a_column_of_another_type_is_refused(tmp_path: Path, checkp
             prepare(table(other), "one", checkpoint)
 
 
+def test_a_table_with_a_field_of_another_type_within_a_column_is_refused(
+    tmp_path: Path, checkpoint: Path
+) -> None:
+    """Delta refused the first batch with rows here, too. It takes fields in any order, or without nulls."""
+
+    def table(inner: pa.DataType) -> dict[str, Target]:
+        within = pa.map_(pa.string(), pa.list_(inner))
+        return {"t": Target("t", tmp_path / "t", pa.schema([("who", within)]))}
+
+    name, age = pa.field("name", pa.string()), pa.field("age", pa.int64())
+    prepare(table(pa.struct([name, age])), "one", checkpoint)
+    prepare(table(pa.struct([age, name.with_nullable(False)])), "one", checkpoint)
+    with pytest.raises(ConfigError) as refused:
+        prepare(table(pa.struct([name, age, pa.field("born", pa.date32())])), "one", checkpoint)
+    assert str(refused.value) == (
+        f"table {tmp_path / 't'} has map<string,array<struct<age:long,name:string>>> as who, but this "
+        "version writes map<string,array<struct<age:long,born:date,name:string>>>; write that type again, or "
+        "start with a new checkpoint and an empty warehouse"
+    )
+
+
 def test_a_table_that_cannot_be_made_is_refused_in_a_line(tmp_path: Path, checkpoint: Path) -> None:
     (tmp_path / "full" / "a").mkdir(parents=True)
     (tmp_path / "full" / "a" / "_delta_log").touch()  # where a directory has to be

@@ -156,13 +156,17 @@ def require_same(was: Mapping[str, str], now: Mapping[str, str]) -> None:
     Raises:
         ConfigError: a setting differs. The error names the setting and both of its values.
     """
-    changes = [
-        f"{name} was {was.get(name, 'left out')}, is {now.get(name, 'left out')}"
-        for name in sorted(was.keys() | now.keys())
-        if was.get(name) != now.get(name)
-    ]
-    if changes:
+    if changes := differences(was, now):
         raise ConfigError(
             f"the checkpoint was made with other arguments: {', '.join(changes)}; "
             "go back to them, or start with a new checkpoint"
         )
+
+
+def differences(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Describe each setting that differs, with its name and both values."""
+    return [
+        f"{name} was {was.get(name, 'left out')}, is {now.get(name, 'left out')}"
+        for name in sorted(was.keys() | now.keys())
+        if was.get(name) != now.get(name)
+    ]
