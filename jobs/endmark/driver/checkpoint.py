@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import re
 import shutil
 import uuid
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from endmark.control.changes import PINNED, rule_of
 from endmark.driver.column_changes import column_changes
+from endmark.driver.one_spelling import avro_schemas, in_one_spelling, same_expression
 from endmark.driver.planned_batches import newest
 from endmark.errors import ConfigError, MissingPartError
 from endmark.pipeline.change_rules import Change
@@ -41,6 +43,8 @@ _START_OFFSETS = "endmark/start_offsets.json"
 _RESCALING = "endmark/rescaling.json"
 _OPERATORS = "endmark/operators.json"
 _COPIES = "endmark/earlier_buckets"
+
+_EXPRESSION = re.compile(r"steps\.[^.]+\.(where|derive\.[^.]+)|streams\.[^.]+\.closes\.when")
 
 _SECTIONS = "streams", "relations", "steps"  # of the settings, with entries by name
 
@@ -184,14 +188,21 @@ def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
     Args:
         pipeline: the pipeline.
         buckets: the number of hash shares of state, which is no field of the file.
+
+    Raises:
+        ConfigError: a file of a schema cannot be read.
     """
     spec = pipeline.model_dump(mode="json")
     spec["control"]["topic"] = pipeline.control_topic
+    in_one_spelling(spec, pipeline)
     # A join names its key. That of one input alone follows from several fields, and from tables, which may
     # come and go.
     first = pipeline.stages[0]
     keys = {name: list(first.key) for name in first.inputs if first.join is None}
-    return {"buckets": buckets, "keys": keys, **_pinned((), spec)}
+    pinned = _pinned((), spec)
+    for name, schema in avro_schemas(pipeline).items():
+        pinned["streams"][name]["schema_file"] = schema
+    return {"buckets": buckets, "keys": keys, **pinned}
 
 
 def _pinned(path: tuple[str, ...], value: Any) -> Any:
@@ -407,7 +418,7 @@ def _entries(section: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> li
 
 def _changes(name: str, was: Any, now: Any) -> list[str]:
     """Return a description of each setting that differs, by its name in the pipeline file."""
-    if was == now:
+    if was == now or (_EXPRESSION.fullmatch(name) and was and now and same_expression(was, now)):
         return []
     if isinstance(was, dict) and isinstance(now, dict):
         fields = sorted(was.keys() | now.keys())

@@ -59,7 +59,7 @@ def test_a_checkpoint_refuses_what_takes_a_new_one(path: tuple[str, ...]) -> Non
     inside = said
     for name in above:
         inside = inside[name]
-    inside[last] = "another"
+    inside[last] = {"another": "value.one"} if inside[last] == {} else "another"
 
     assert (pinned(said) != pinned(SPEC)) == (rule_of(path).change in PINNED)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from copy import deepcopy
 from datetime import timedelta
+from functools import reduce
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -99,9 +101,15 @@ RUNNING = {**SPEC.tables, "groups": SPEC.tables["groups"].model_copy(update={"mo
             'steps.known.lookup.as_of was left out, is {"stream": "bid_at", "relation": "since"}',
         ),
         (
-            {"relations": {"people": SPEC.relations["sellers"]}},
+            {
+                "relations": {"people": SPEC.relations["sellers"]},
+                "steps": with_step(SPEC, "known", relation="people").steps,
+            },
             2,
-            "relations.sellers is named people now, and a name is a part of state and columns",
+            (
+                "relations.sellers is named people now, and a name is a part of state and columns, "
+                'steps.known.lookup.relation was "sellers", is "people"'
+            ),
         ),
         (
             {
@@ -138,6 +146,130 @@ def test_changed_settings_are_named(tmp_path: Path, change: dict[str, Any], buck
         f"checkpoint {tmp_path} was made with other settings: {said}; go back to them, or begin a new "
         "checkpoint by `endmark migrate FILE`, which says what it costs"
     )
+
+
+SPELLED: dict[str, Any] = {
+    "name": "shop",
+    "streams": {
+        "orders": {
+            "topic": "orders",
+            "columns": {
+                "order_id": "long",
+                "seller_id": "long",
+                "total": "decimal(18,2)?",
+                "at": "timestamp",
+            },
+            "event_time": {"column": "at", "lateness": "10s"},
+            "punctuated_on": "order_id",
+        },
+        "payments": {
+            "topic": "payments",
+            "columns": {"order_id": "long", "amount": "long", "at": "timestamp"},
+            "event_time": {"column": "at"},
+            "closes": {"on": "order_id", "when": "amount > 5"},
+        },
+    },
+    "steps": {
+        "big": {"from": "orders", "where": "total > 5", "derive": {"twice": "total * 2"}},
+        "paid": {"join": ["big", "payments"], "on": "order_id", "window": "1h", "where": "total > amount"},
+        "sums": {
+            "from": "paid",
+            "aggregate": {"by": "seller_id", "measures": {"rows": "count", "sum": {"sum": "amount"}}},
+        },
+    },
+    "tables": {"sums": {"mode": "upsert"}},
+}
+
+
+def with_field(place: str, value: Any) -> dict[str, Any]:
+    """Return `SPELLED` with another value at a place in the file."""
+    changed = deepcopy(SPELLED)
+    *parts, last = place.split(".")
+    reduce(lambda inner, name: inner.setdefault(name, {}), parts, changed)[last] = value
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("place", "now"),
+    [
+        ("streams.orders.event_time.lateness", "10000ms"),
+        ("streams.orders.event_time.ahead", "60m"),
+        ("streams.orders.taken_from", {"at": "value.at"}),
+        ("streams.orders.columns.total", "decimal(18, 2)?"),
+        ("streams.payments.closes.when", "(amount>5)"),
+        ("steps.big.where", "total\n> 5  -- dear ones"),
+        ("steps.big.derive.twice", "total*2"),
+        ("steps.paid.where", "total>amount"),
+        ("steps.paid.window", {"big": "60m", "payments": "3600s"}),
+        ("steps.paid.type", "inner"),
+        ("steps.sums.aggregate.by", ["orders.seller_id"]),
+        ("steps.sums.aggregate.measures.sum", {"sum": "payments.amount"}),
+        ("tables.sums.from", "sums"),
+        ("control.topic", "shop-control"),
+    ],
+)
+def test_settings_may_be_spelled_otherwise(tmp_path: Path, place: str, now: Any) -> None:
+    """A file that somebody had tidied up was refused, although it meant the same."""
+    changed = Pipeline.model_validate(with_field(place, now))
+    with claimed(tmp_path):
+        pin(tmp_path, settings(Pipeline.model_validate(SPELLED), buckets=2), tmp_path)
+        pin(tmp_path, settings(changed, buckets=2), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("place", "now", "said"),
+    [
+        ("steps.big.where", "total > 6", 'steps.big.where was "total > 5", is "total > 6"'),
+        (
+            "steps.paid.window",
+            {"big": "1h"},
+            'steps.paid.window was "PT1H", is {"big": "PT1H", "payments": null}',
+        ),
+        (
+            "steps.sums.aggregate.measures.sum",
+            {"sum": "seller_id"},
+            'sum.column was "payments.amount", is "orders.seller_id"',
+        ),
+    ],
+)
+def test_settings_of_another_meaning_are_refused(tmp_path: Path, place: str, now: Any, said: str) -> None:
+    changed = Pipeline.model_validate(with_field(place, now))
+    with claimed(tmp_path):
+        pin(tmp_path, settings(Pipeline.model_validate(SPELLED), buckets=2), tmp_path)
+        with pytest.raises(ConfigError) as refused:
+            pin(tmp_path, settings(changed, buckets=2), tmp_path)
+
+    assert said in str(refused.value)
+
+
+def of_avro(file: Path) -> Pipeline:
+    columns = {"order_id": "long", "at": "timestamp"}
+    stream = SPELLED["streams"]["orders"] | {"columns": columns, "format": "avro", "schema_file": str(file)}
+    pipeline = {"name": "shop", "streams": {"orders": stream}, "tables": {"orders": {}}}
+    return Pipeline.model_validate(pipeline)
+
+
+def with_schema(file: Path, **fields: Any) -> dict[str, Any]:
+    """Return the settings of a stream of Avro by the schema in a file, which is written first."""
+    at = {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}}
+    schema = {"type": "record", "name": "A", "fields": [{"name": "order_id", "type": "long"}, at]}
+    file.write_text(json.dumps(schema | fields))
+    return settings(of_avro(file), buckets=2)
+
+
+def test_another_schema_in_a_file_is_refused(tmp_path: Path) -> None:
+    """Nothing noticed it: older records became dead letters, or had the values of other fields."""
+    file = tmp_path / "a.avsc"
+    with claimed(tmp_path):
+        pin(tmp_path, with_schema(file), tmp_path)
+        pin(tmp_path, with_schema(file, doc="Orders of the shop"), tmp_path)
+        pin(tmp_path, with_schema(tmp_path / "moved.avsc"), tmp_path)
+        with pytest.raises(ConfigError, match=r'orders\.schema_file\.name was "A", is "B"; go back'):
+            pin(tmp_path, with_schema(file, name="B"), tmp_path)
+
+    file.write_text("{")
+    with pytest.raises(ConfigError, match=r"streams\.orders\.schema_file: .*a\.avsc is no JSON \(Expecting"):
+        settings(of_avro(file), buckets=2)
 
 
 def test_a_knob_that_is_turned_is_left_in_the_file(tmp_path: Path) -> None:
