@@ -39,10 +39,10 @@ def in_one_spelling(spec: dict[str, Any], pipeline: Pipeline) -> None:
             spec["steps"][name]["window"] = _window(spec["steps"][name]["window"], step.inputs)
     for name, table in spec["tables"].items():
         table["from"] = table["from"] or name
-    if (grouping := pipeline.flow.aggregate) is not None:
-        aggregate = spec["steps"][grouping]["aggregate"]
+    for groups in pipeline.groups:
+        aggregate = spec["steps"][groups.step]["aggregate"]
         with_origin = _with_origin(pipeline)
-        keys = {reference: name for name, reference in pipeline.group_key.items() if name in pipeline.key}
+        keys = {reference: name for name, reference in groups.references.items() if name in pipeline.key}
         aggregate["by"] = [keys.get(name, with_origin.get(name, name)) for name in aggregate["by"]]
         for measure in aggregate["measures"].values():
             measure["column"] = with_origin.get(measure["column"], measure["column"])
