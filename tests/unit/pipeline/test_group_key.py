@@ -107,7 +107,7 @@ def test_the_group_of_results_without_the_stream_is_told(kind: JoinType, besides
     pipeline = by("items.seller_id", kind=kind, wider=("seller_id",))
     (groups,) = (state for state in states(pipeline) if state.holds == "groups")
 
-    assert str(groups) == f"groups: bounded by items' punctuations on seller_id{besides}"
+    assert str(groups) == f"by_other groups: bounded by items' punctuations on seller_id{besides}"
     assert groups.facts["note"] == (besides.removeprefix("; ") or None)
     (table,) = (each for each in explained(pipeline).outputs if each.name == "by_other")
     assert table.final == (
@@ -212,7 +212,7 @@ def test_progress_bounds_groups_by_a_derived_time(joined: bool) -> None:
 def test_no_progress_ends_the_group_without_a_time() -> None:
     found = groups_of(timed("date_trunc('minute', due)", joined=True, type="right"))
 
-    assert found == "groups: bounded by items' progress past minute; that of results without items stays open"
+    assert found == "by_other groups: bounded by items' progress past minute; that of results without items stays open"
 
 
 @pytest.mark.parametrize("joined", [False, True])
@@ -289,7 +289,7 @@ def test_the_right_of_a_semi_join_closes_groups_by_columns_of_the_key() -> None:
     """Its patterns on the key are announced for the key of the left stream."""
     pipeline = by("lot", kind=JoinType.SEMI, punctuated=(False, True), windows=(5, 5), keys=COMPOSITE)
 
-    assert groups_of(pipeline) == "groups: bounded by bids' punctuations on lot"
+    assert groups_of(pipeline) == "by_other groups: bounded by bids' punctuations on lot"
 
 
 def test_a_semi_join_has_no_right_columns() -> None:
