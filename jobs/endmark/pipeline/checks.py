@@ -346,15 +346,17 @@ def _check_table(pipeline: Pipeline, name: str, table: Table, role: str) -> None
         raise ValueError(
             f"{field}.key: it is for mode: upsert of a stream, a row step or a lookup; leave it out"
         )
-    regrouped = {groups.running_role for groups in pipeline.regrouped}
-    if table.mode == "upsert" and (table.key or role in regrouped):
-        _check_upserted(pipeline, role, table, f"{field}.partition_by")
+    if table.mode != "append":
+        _check_partitions(pipeline, role, table, f"{field}.partition_by")
 
 
-def _check_upserted(pipeline: Pipeline, role: str, table: Table, field: str) -> None:
+def _check_partitions(pipeline: Pipeline, role: str, table: Table, field: str) -> None:
+    """Refuse partitions by which two keys of a table of newest rows or running groups would be one."""
     columns = pipeline.columns_of(role)
+    of_nulls = {groups.running_role: groups.key for groups in (*pipeline.regrouped, *pipeline.rollups)}
+    key = pipeline.key_of(role) if table.key else of_nulls.get(role, ())
     for name in table.partition_by:
-        if name in pipeline.key_of(role) and columns[name].domain is Domain.STRING:
+        if name in key and columns[name].domain is Domain.STRING:
             raise ValueError(
                 f"{field}: column {name!r} is a text of the key, and Delta reads an empty text there as "
                 "null, which is another key; leave it out"

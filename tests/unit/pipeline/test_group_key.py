@@ -272,9 +272,10 @@ def test_progress_bounds_no_groups_if_some_have_no_time() -> None:
         Pipeline.model_validate(document)
 
 
-def test_texts_of_the_key_are_no_partitions_of_an_upserted_table() -> None:
+@pytest.mark.parametrize("mode", ["upsert", "changes"])
+def test_texts_of_the_key_are_no_partitions_of_running_groups(mode: str) -> None:
     """An empty text would be taken for null there, and both are groups."""
-    document: dict[str, Any] = by("sellers.name", "bids.due", mode="upsert").model_dump()
+    document: dict[str, Any] = by("sellers.name", "bids.due", mode=mode).model_dump()
     document["tables"]["by_other"]["partition_by"] = ["bids_due"]
     Pipeline.model_validate(document)
     document["tables"]["by_other"]["partition_by"] = ["sellers_name"]
