@@ -71,8 +71,11 @@ def rescale(
         with _small_batches(spark):
             for number, label in enumerate(bucket_labels(spark, before).labels):
                 for stage, rows in enumerate(stages):
-                    copy = partial(_copied, earlier.state(stage, number))
+                    state = earlier.state(stage, number)
+                    copy = partial(_copied, state)
                     copied = rows.where(rows.bucket == label).mapInArrow(copy, "size long").collect()
+                    if not copied:  # no record has come to the bucket, so it has no state
+                        state.write([])
                     size += sum(row.size for row in copied)
         say(f"copied {size:,} bytes of state for {buckets} buckets in place of {before}")
         if state_partitions(inner, last) != buckets:
