@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.mutation import PACKAGES, Mutant, load
+from support.mutation import PACKAGES, Mutant, load, tests_of
 
 MUTANTS = load()
 ROOTS = [package.parent for package in PACKAGES]
@@ -16,3 +16,9 @@ def test_fault_fits_the_source(mutant: Mutant) -> None:
     [file] = [root / mutant.file for root in ROOTS if (root / mutant.file).exists()]
     assert file.read_text().count(mutant.old) == 1
     assert mutant.new != mutant.old
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_the_oracle_has_the_tests_of_a_fault(mutant: Mutant) -> None:
+    """Without one, `make oracle` would end with an error."""
+    assert tests_of(mutant.tests)

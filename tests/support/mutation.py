@@ -79,7 +79,7 @@ def run(mutant: Mutant) -> Verdict:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-k", mutant.tests]
         command.append("--hypothesis-seed=1")  # a fault noticed today is noticed tomorrow
         done = subprocess.run(
-            [*command, *_files(mutant.tests)],
+            [*command, *tests_of(mutant.tests)],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(sources), IN_HASTE: "1", CASES: TRIES},
             capture_output=True,
@@ -93,8 +93,8 @@ def run(mutant: Mutant) -> Verdict:
     return Verdict(mutant, done.returncode == 1, _reason(done.stdout), time.monotonic() - start)
 
 
-def _files(expression: str) -> list[str]:
-    """The files of tests that have a word of a pytest expression; all of them if none has.
+def tests_of(expression: str) -> list[str]:
+    """Return the files of the oracle's tests that have a word of a pytest expression.
 
     To collect all files takes 2.3 s of CPU, for each of 237 faults.
     """
@@ -104,7 +104,7 @@ def _files(expression: str) -> list[str]:
         if "mutants" not in file.stem
     }
     words = set(re.findall(r"\w+", expression)) - {"and", "or", "not"}
-    return [file for file, text in files.items() if any(word in text for word in words)] or list(files)
+    return [file for file, text in files.items() if any(word in text for word in words)]
 
 
 def _reason(output: str) -> str:

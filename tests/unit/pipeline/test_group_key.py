@@ -212,7 +212,8 @@ def test_progress_bounds_groups_by_a_derived_time(joined: bool) -> None:
 def test_no_progress_ends_the_group_without_a_time() -> None:
     found = groups_of(timed("date_trunc('minute', due)", joined=True, type="right"))
 
-    assert found == "by_other groups: bounded by items' progress past minute; that of results without items stays open"
+    bound = "items' progress past minute; that of results without items stays open"
+    assert found == f"by_minute groups: bounded by {bound}"
 
 
 @pytest.mark.parametrize("joined", [False, True])
