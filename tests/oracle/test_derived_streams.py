@@ -176,7 +176,7 @@ def test_a_promise_goes_through_two_joins(on: str, by: str, closing: list[Record
     assert [each["n"] for each in found["groups"]] == [1]
     with recomputed(pipeline, records, found, one_each) as session:
         require_within(session, pipeline)
-    for missing in ("groups", "announced"):
+    for missing in (pipeline.groups[0].final_role, "announced"):
         with (
             recomputed(pipeline, records, found | {missing: []}, one_each) as session,
             pytest.raises(AssertionError),

@@ -86,8 +86,8 @@ def hold(data: st.DataObject, kind: JoinType | None) -> None:
         found = require_same(
             pipeline, records, cuts, topics, full_batch=data.draw(st.sampled_from([None, 8])), **sizes
         )
-    event(f"groups: {bool(found['groups'])}")
-    event(f"rollup: {bool(found.get('rollup'))}")
+    for groups in pipeline.all_groups:
+        event(f"{groups.step}: {bool(found.get(groups.final_role))}")
 
 
 @cases(6)

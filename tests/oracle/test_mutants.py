@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.mutation import PACKAGES, Mutant, load, tests_of
+from support.mutation import PACKAGES, Mutant, load, named_files
 
 MUTANTS = load()
 ROOTS = [package.parent for package in PACKAGES]
@@ -19,6 +19,6 @@ def test_fault_fits_the_source(mutant: Mutant) -> None:
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_the_oracle_has_the_tests_of_a_fault(mutant: Mutant) -> None:
+def test_the_oracle_has_the_named_files_a_fault(mutant: Mutant) -> None:
     """Without one, `make oracle` would end with an error."""
-    assert tests_of(mutant.tests)
+    assert named_files(mutant.tests)

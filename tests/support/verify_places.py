@@ -81,8 +81,9 @@ def schema_of(pipeline: Pipeline, table: str) -> pa.Schema:
 
 
 def write_table(pipeline: Pipeline, warehouse: Path, table: str, rows: Sequence[Row]) -> None:
-    """Append the rows, in the order of the table's columns, in two commits."""
-    schema = schema_of(pipeline, table)
+    """Append the rows, in the order of the columns of a table, given by its name, in two commits."""
+    [role] = [role for role, directory in pipeline.directories.items() if directory == table]
+    schema = schema_of(pipeline, role)
     for part in (rows[::2], rows[1::2]):
         columns = list(zip(*part, strict=True)) or [()] * len(schema)
         arrays = [pa.array(cells, field.type) for cells, field in zip(columns, schema, strict=True)]

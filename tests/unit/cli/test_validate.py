@@ -57,7 +57,7 @@ def test_refusal_says_what_and_why() -> None:
         require_bounded(make_pipeline(windows=(None, 5), punctuated=(True, False)))
     assert str(caught.value) == (
         "items rows: unbounded, since steps.matched.window.items is not set and bids has no punctuations; "
-        "by_item groups: unbounded, since items rows of closed keys stay for ever; "
+        "by_key groups: unbounded, since items rows of closed keys stay for ever; "
         "set steps.matched.window.items, declare streams.bids.punctuated_on: [item_id], "
         "or accept it with unbounded_state: allow"
     )
@@ -65,7 +65,7 @@ def test_refusal_says_what_and_why() -> None:
     with pytest.raises(ConfigError) as caught:
         require_bounded(make_pipeline(kind=JoinType.FULL, punctuated=(False, True), keys=COMPOSITE))
     assert str(caught.value) == (
-        "by_item groups: unbounded, since items rows are results even without a partner and items has no "
+        "by_key groups: unbounded, since items rows are results even without a partner and items has no "
         "punctuations; declare streams.items.punctuated_on: [item_id, lot], "
         "or accept it with unbounded_state: allow"
     )
@@ -77,7 +77,7 @@ def test_punctuations_beside_the_key_bound_nothing() -> None:
         require_bounded(make_pipeline(windows=(None, 5), punctuated=(True, False), wider=("seller_id",)))
     assert str(caught.value) == (
         "items rows: unbounded, since steps.matched.window.items is not set and bids has punctuations on "
-        "seller_id alone, which close no key; by_item groups: unbounded, since items rows of closed keys "
+        "seller_id alone, which close no key; by_key groups: unbounded, since items rows of closed keys "
         "stay for ever; "
         "set steps.matched.window.items, declare streams.bids.punctuated_on: [item_id, seller_id], "
         "or accept it with unbounded_state: allow"
@@ -181,6 +181,6 @@ def test_validate_tells_programs_the_same(tmp_path: Path) -> None:
         },
     ]
     assert [(state["input"], state["holds"]) for state in told["state"][2:]] == [
-        ("groups", "groups"),
+        ("by_item", "groups"),
         ("items", "closed keys"),
     ]

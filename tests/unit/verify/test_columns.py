@@ -26,7 +26,7 @@ CHANNELS = {"punctuations": "announced"}
 TAKEN_AS_GIVEN: dict[tuple[str, str], tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     ("dead_letters", "error"): (lambda _: "other words", lambda _: ""),
     ("punctuations", "completed_by"): (lambda _: "expired", lambda _: "chance"),
-    ("running", "batch"): (lambda batch: batch + 100, lambda _: 0),
+    ("running:by_key", "batch"): (lambda batch: batch + 100, lambda _: 0),
 }
 COLUMNS = [(table, column) for table in tables_of(PIPELINE) for column in schema_of(PIPELINE, table).names]
 
@@ -47,7 +47,7 @@ class Finished:
             for table in tables_of(self.pipeline)
         }
         for table, rows in self._rows.items():
-            write_table(self.pipeline, self._path, table, rows)
+            write_table(self.pipeline, self._path, self.pipeline.directories[table], rows)
 
     def _ordered(self, table: str, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         for row in rows:
@@ -69,8 +69,9 @@ class Finished:
             self._rewrite(table, self._rows[table])
 
     def _rewrite(self, table: str, rows: list[Row]) -> None:
-        shutil.rmtree(self._path / table)
-        write_table(self.pipeline, self._path, table, rows)
+        directory = self.pipeline.directories[table]
+        shutil.rmtree(self._path / directory)
+        write_table(self.pipeline, self._path, directory, rows)
 
 
 @pytest.fixture(scope="module")

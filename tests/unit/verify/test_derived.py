@@ -198,7 +198,7 @@ def test_groups_of_the_second_join_are_final_once_all_streams_have_ended(by: lis
     records = [*PAID, row("tickets", 1, customer_id=7)]
     records += [told(name, **{PROMISED[name][0]: {"anything": True}}) for name in NAMES]
     with recomputed(pipeline, records, None, ONE_EACH) as session:
-        found = session.run("FROM expected_running")
+        found = session.run('FROM "expected_running:grouped"')
     assert [(next(iter(each.values())), each["n"], each["final"]) for each in found] == [
         (7 if by == ["customer_id"] else 1, 2, True)
     ]

@@ -97,8 +97,8 @@ def test_what_is_final_hangs_on_the_gap_as_well() -> None:
     closing = [promise("items", {"item_id": {"between": {"to": 5}}}, partition) for partition in (0, 1)]
     with recomputed(PIPELINE, [*GAP, close("items", 0), *closing]) as session:
         texts = {row["punctuation"] for row in session.run("FROM uncertain_punctuations")}
-        assert [row["item_id"] for row in session.run("FROM uncertain_groups")] == [0]
-        assert session.count("expected_groups") == session.count("expected_punctuations") == 0
+        assert [row["item_id"] for row in session.run('FROM "uncertain_groups:by_key"')] == [0]
+        assert session.count("expected_groups:by_key") == session.count("expected_punctuations") == 0
     assert texts == {
         '{"items_item_id":{"equals":0}}',
         '{"bids_item_id":{"equals":0}}',

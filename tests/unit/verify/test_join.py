@@ -60,7 +60,7 @@ def test_a_pair_that_fails_the_condition_leaves_both_rows_alone() -> None:
     with recomputed(pipeline, records) as session:
         found = session.run("SELECT items_item_id AS l, bids_item_id AS r FROM expected_results ORDER BY ALL")
         assert [tuple(row.values()) for row in found] == [(1, None), (None, 1)]
-        assert [tuple(row.values())[:2] for row in session.run("FROM expected_groups")] == [(1, 2)]
+        assert [tuple(row.values())[:2] for row in session.run('FROM "expected_groups:by_key"')] == [(1, 2)]
 
 
 @pytest.mark.parametrize("where", ["bids_prize > 5", "bids_price >", "true) OR (true", "price; DROP TABLE x"])

@@ -132,7 +132,7 @@ def test_what_is_wrong_is_found(
     differs: tuple[int, int],
     rules: list[str],
 ) -> None:
-    harm(found["running"])
+    harm(found["running:by_key"])
     assert told(pipeline, found) == (["running"] if differs != (0, 0) else [], differs, rules)
 
 
@@ -144,7 +144,7 @@ def upserted(pipeline: Pipeline) -> Pipeline:
 
 @pytest.fixture
 def newest(found: dict[str, Rows]) -> dict[str, Rows]:
-    return found | {"running": [last(found["running"], key) for key in (0, 1)]}
+    return found | {"running:by_key": [last(found["running"], key) for key in (0, 1)]}
 
 
 def stay_behind(rows: Rows) -> None:
@@ -169,7 +169,7 @@ def test_an_upserted_group_has_its_newest_row_alone(
     differs: tuple[int, int],
     rules: list[str],
 ) -> None:
-    harm(newest["running"])
+    harm(newest["running:by_key"])
     assert told(upserted, newest) == (["running"] if differs != (0, 0) else [], differs, rules)
 
 
