@@ -230,7 +230,7 @@ def test_nobody_is_told_to_promise_a_derived_column(joined: bool) -> None:
 
 
 def test_nobody_is_told_to_group_by_a_time_that_ends_no_group() -> None:
-    """Those who had done so under this preset, in the key of a join or with rows of a union were told to."""
+    """The error once told users to group by time who did, under this preset, by a join key or of a union."""
     with pytest.raises(ValidationError) as caught:
         timed("date_trunc('minute', due)", joined=True, preset="wjoin")
     assert "such groups final and leave steps.sold.preset out, since wjoin announces no" in str(caught.value)
