@@ -102,7 +102,7 @@ class Groups(ABC):
         return not self.is_running or bool(self.takers)
 
     def running_columns(self) -> dict[str, ColumnType]:
-        """Return the columns of the table of groups so far: also whether one is final, and the batch."""
+        """Return the columns of the table of groups so far: those of a group, `final` and `batch`."""
         return self.columns() | RUNNING
 
     @property
