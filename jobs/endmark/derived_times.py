@@ -2,7 +2,9 @@
 
 An example is `date_trunc('minute', paid_at)`. No later row is older than the progress of its stream. So no
 later row has a derived time that is less than the one of a row at progress, and progress promises something
-about such columns, too. Only these expressions count, of the event time or of a derived time:
+about such columns, too. A column of a union is a derived time if it is one of each member. The members may
+derive it in different ways, of which the one with the least value at progress counts.
+Only these expressions count, of the event time or of a derived time:
 
     date_trunc(unit, time)    time_bucket(width, time)    cast(time AS date)
     time + interval           time - interval             time
@@ -67,38 +69,46 @@ class TimeBound:
         return pattern_to_json(self.pattern, self.domain)
 
 
+Chain = tuple[tuple[str, "Derivation"], ...]
+"""Derived times with their names, in the order in which the row steps of a stream derive them.
+
+Some are lost behind, and a later one may have the name of a lost one.
+"""
+
+
 @dataclass(frozen=True)
 class DerivedTimes:
-    """Some derived times of a stream.
+    """Some derived times of a stream or a union.
 
     Args:
-        event_time: the column of the stream's event time.
-        chain: the derived times of the stream, with names, in the order in which row steps derive them. Some
-            are lost behind, and a later one may have the name of a lost one.
+        event_time: the column of the event time.
+        chains: the derived times of the stream, or those of each member of the union.
         names: the wanted ones, each with its name in results.
     """
 
     event_time: str
-    chain: tuple[tuple[str, Derivation], ...]
+    chains: tuple[Chain, ...]
     names: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, event_time: str, steps: Iterable[RowStep], names: Mapping[str, str]) -> Self | None:
-        """Find the derived times of a stream among the columns that are wanted; `None` without any.
+    def of(
+        cls, event_time: str, members: Iterable[Iterable[RowStep]], names: Mapping[str, str]
+    ) -> Self | None:
+        """Find the derived times of a stream or a union among some columns; `None` without any.
 
         Args:
             event_time: the column of the event time.
-            steps: the row steps of the stream, in order.
+            members: the row steps of the stream, or those of each member of the union, in order.
             names: the columns that are wanted, each with its name in results.
         """
-        chain: list[tuple[str, Derivation]] = []
-        there = {event_time}
-        for step in steps:
-            rising = [(column, each) for column, each in step.derived.items() if _rises(each, there)]
-            chain += rising
-            there = {*there, *(column for column, _ in rising)} & step.columns.keys()
-        found = {column: name for column, name in names.items() if column in there - {event_time}}
-        return cls(event_time, tuple(chain), tuple(found.items())) if found else None
+        chains: list[Chain] = []
+        common = names.keys() - {event_time}
+        for steps in members:
+            chain, there = _chain(event_time, steps)
+            chains.append(chain)
+            common &= there
+        found = tuple((column, name) for column, name in names.items() if column in common)
+        return cls(event_time, tuple(dict.fromkeys(chains)), found) if found else None
 
     def bounds(self, time: int) -> dict[str, TimeBound]:
         """Return the bounds below which no row has its wanted columns, by their names in results.
@@ -107,26 +117,34 @@ class DerivedTimes:
             time: an event time, in microseconds since 1970, before which there is no row. A time outside of
                 the years 1 to 9999 rules out nothing.
         """
-        found = dict(self.chain)
-        known = Domain.TIMESTAMP.bottom <= time < Domain.TIMESTAMP.top
-        cuts = _evaluated(self, time) if known else {}
-        return {
-            name: TimeBound(
-                cuts.get(column, int(found[column].kind.domain.bottom)), found[column].kind.domain
-            )
-            for column, name in self.names
-        }
+        domains = {column: derivation.kind.domain for column, derivation in self.chains[0]}
+        cuts = {column: domain.bottom for column, domain in domains.items()}
+        if Domain.TIMESTAMP.bottom <= time < Domain.TIMESTAMP.top:
+            ways = [_evaluated(self.event_time, chain, time) for chain in self.chains]
+            cuts = {column: min(way[column] for way in ways) for column, _ in self.names}
+        return {name: TimeBound(cuts[column], domains[column]) for column, name in self.names}
+
+
+def _chain(event_time: str, steps: Iterable[RowStep]) -> tuple[Chain, set[str]]:
+    """Return the derived times of row steps, and those of them that are columns behind the last step."""
+    chain: list[tuple[str, Derivation]] = []
+    there = {event_time}
+    for step in steps:
+        rising = [(column, each) for column, each in step.derived.items() if _rises(each, there)]
+        chain += rising
+        there = {*there, *(column for column, _ in rising)} & step.columns.keys()
+    return tuple(chain), there
 
 
 @lru_cache(maxsize=256)  # all buckets of a process ask at the same progress
-def _evaluated(times: DerivedTimes, time: int) -> dict[str, int]:
-    """Return the derived times of a row of one event time (µs), without those that no row could have.
+def _evaluated(event_time: str, chain: Chain, time: int) -> dict[str, int]:
+    """Return the derived times of a row of one event time (µs); the least value in place of none that fits.
 
     A date is in days since 1970, and another time is in microseconds.
     """
-    found = {times.event_time: pa.array([time], pa.timestamp("us", "UTC"))}
+    found = {event_time: pa.array([time], pa.timestamp("us", "UTC"))}
     cuts: dict[str, int] = {}
-    for column, derivation in times.chain:
+    for column, derivation in chain:
         row = pa.record_batch({name: found[name] for name in derivation.expression.columns})
         found[column] = derivation.expression.values(row).values.cast(derivation.kind.arrow)
         domain = derivation.kind.domain

@@ -47,6 +47,11 @@ _THIRD_ROLLUP = _Named("rolled_up_too", "third_rollup", "third_running_rollup")
 
 STREAMS = ("north", "east", "south", "west", "far")
 TIME = "moment"
+# Ways in which members of a union may derive one column.
+_TICKS = [
+    text.replace("$time", TIME)
+    for text in (TICK, "time_bucket(INTERVAL '3 seconds', $time)", "$time - INTERVAL 1 SECOND")
+]
 # The types of key columns, and how each spells a small number.
 KEY_TYPES: dict[str, Callable[[int], Any]] = {
     "long": lambda n: n,
@@ -181,7 +186,9 @@ def _union(
 ) -> None:
     """Make a union of a stream and others like it. The union has the name of the stream."""
     declared, steps = document["streams"].pop(stream), document["steps"]
-    own = [name for name, step in steps.items() if name in _way(document, ends[stream])]
+    steps_before = [name for name, step in steps.items() if name in _way(document, ends[stream])]
+    behind = steps_before[draw(st.integers(0, len(steps_before))) :]
+    own = [name for name in steps_before if name not in behind]
     members: dict[str, str] = {}
     for number in range(draw(st.sampled_from([2, 2, 3]))):
         name = f"{stream}_{number}"
@@ -191,10 +198,12 @@ def _union(
             _add(document, members, name, {key: part for key, part in steps[step].items() if key != "from"})
         if draw(st.integers(0, 3)) == 0:
             _add(document, members, name, {"where": "seller_id <> 2"})
-    for step in own:
-        del steps[step]
+    moved = {step: steps.pop(step) for step in steps_before}
     steps[stream] = {"union": draw(st.permutations(list(members.values())))}
     ends[stream] = stream
+    for step in behind:
+        steps[step] = moved[step] | {"from": ends[stream]}
+        ends[stream] = step
 
 
 def _way(document: Document, end: str) -> list[str]:
@@ -402,7 +411,8 @@ def _deduplicated(draw: st.DrawFn, document: Document, pipeline: Pipeline) -> Do
     for stage in pipeline.stages:
         for stream in stage.streams:
             steps = document["steps"]
-            paths = ((name, steps[name]) for name in stage.steps.paths[stream])
+            way = (*pipeline.flow.behind_unions.get(stream, ()), *stage.steps.paths[stream])
+            paths = ((name, steps[name]) for name in way)
             rows = [name for name, _ in takewhile(lambda one: "lookup" not in one[1], paths)]
             if not rows or draw(st.booleans()):
                 continue

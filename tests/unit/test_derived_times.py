@@ -58,7 +58,7 @@ TIMES = st.integers(Domain.TIMESTAMP.bottom + 500 * _DAY, Domain.TIMESTAMP.top -
 
 def times_of(**derive: str) -> DerivedTimes | None:
     step = RowStep.of("timed", COLUMNS, derive=derive)
-    return DerivedTimes.of("at", [step], {column: f"orders_{column}" for column in derive})
+    return DerivedTimes.of("at", [[step]], {column: f"orders_{column}" for column in derive})
 
 
 def micros(written: str) -> int:
@@ -129,7 +129,7 @@ def test_a_derived_time_of_a_derived_time_counts() -> None:
     first = RowStep.of("first", COLUMNS, derive={"minute": RISING[0]}, drop=["sent"])
     second = RowStep.of("second", first.columns, derive={"day": "CAST(minute AS DATE)"}, drop=["minute"])
 
-    found = DerivedTimes.of("at", [first, second], {"day": "orders_day", "minute": "orders_minute"})
+    found = DerivedTimes.of("at", [[first, second]], {"day": "orders_day", "minute": "orders_minute"})
 
     assert found is not None
     assert found.names == (("day", "orders_day"),)
@@ -141,4 +141,4 @@ def test_a_column_that_takes_the_name_of_a_lost_derived_time_does_not_count() ->
     second = RowStep.of("second", first.columns, drop=["minute"])
     third = RowStep.of("third", second.columns, derive={"minute": "sent"})
 
-    assert DerivedTimes.of("at", [first, second, third], {"minute": "orders_minute"}) is None
+    assert DerivedTimes.of("at", [[first, second, third]], {"minute": "orders_minute"}) is None

@@ -57,16 +57,19 @@ def require_sound(pipeline: Pipeline) -> None:
 def _check_unions(pipeline: Pipeline) -> None:
     """Check that the members of each union make one stream."""
     for union, members in pipeline.flow.unions.items():
+        behind = pipeline.flow.behind_unions[union]
         for stream in members:
-            if (found := pipeline.deduplicate_of(stream)) is not None:
+            found = pipeline.deduplicate_of(stream)
+            if found is not None and found[0] not in behind:
                 raise ValueError(
                     f"steps.{found[0]}.deduplicate: rows are deduplicated where they are joined, and there "
-                    f"they are rows of {union}; leave it out, or deduplicate in a pipeline of {stream} alone"
+                    f"they are rows of {union}; let a row step behind {union} deduplicate them"
                 )
+        ends = {stream: (stream, *path)[len(path) - len(behind)] for stream, path in members.items()}
         require_alike(
             union,
             {name: pipeline.streams[name] for name in members},
-            {name: pipeline.stream_columns(name) for name in members},
+            {name: pipeline.row_columns(end) for name, end in ends.items()},
         )
 
 

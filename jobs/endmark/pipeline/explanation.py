@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from endmark.operators.stream_join.presets import PRESETS, Propagation
 from endmark.pipeline.boundedness import states
 from endmark.pipeline.picture import about
-from endmark.pipeline.steps import RowStep
+from endmark.pipeline.steps import RowStep, UnionStep
 from endmark.pipeline.tables import RESERVED, is_latest_role, is_running_role, is_step_role, step_of
 from endmark.types import JoinType
 
@@ -116,38 +116,38 @@ def explained(pipeline: Pipeline) -> Explanation:
 
 def _reading(pipeline: Pipeline, name: str) -> Reading:
     stream = pipeline.streams[name]
-    steps = _steps(pipeline, pipeline.flow.paths[name], of_rows=True)
+    names = pipeline.flow.paths[name]
     if (union := pipeline.flow.taker_of(name)) != name:
-        steps += (StepPlan(union, about(pipeline.steps[union])),)
+        behind = pipeline.flow.behind_unions[union]
+        names = (*names[: len(names) - len(behind)], union, *behind)
+    own = [step for step in names if isinstance(pipeline.steps[step], RowStep | UnionStep)]
+    steps = _steps(pipeline, own)
     return Reading(name, stream.topic, stream.format, stream.event_time.column, steps)
 
 
-def _steps(pipeline: Pipeline, names: Sequence[str], *, of_rows: bool) -> tuple[StepPlan, ...]:
-    """Return the row steps among some steps, or all others."""
-    found = ((name, pipeline.steps[name]) for name in names)
-    return tuple(StepPlan(name, about(step)) for name, step in found if isinstance(step, RowStep) == of_rows)
+def _steps(pipeline: Pipeline, names: Sequence[str]) -> tuple[StepPlan, ...]:
+    return tuple(StepPlan(name, about(pipeline.steps[name])) for name in names)
 
 
 def _stage(stage: Stage, kept: Sequence[State], *, last: bool) -> StageExplanation:
     """Return a stage of the pipeline; the `last` one also has the groups by its own key."""
     pipeline = stage.pipeline
     groups = [each.step for each in pipeline.groups if last and not each.regroups]
-    lookups = [name for path in stage.steps.paths.values() for name in path]
-    names = [stage.steps.join] if stage.steps.join is not None else []
+    on_the_way = [name for path in stage.steps.paths.values() for name in path]
+    names = [name for name in on_the_way if not isinstance(pipeline.steps[name], RowStep)]
+    names += [stage.steps.join] if stage.steps.join is not None else []
     names += stage.steps.behind
     names += groups
     inputs = {*stage.inputs, *groups}
     state = tuple(str(one) for one in kept if one.input in inputs)
-    steps = _steps(pipeline, lookups, of_rows=False)
-    steps += tuple(StepPlan(name, about(pipeline.steps[name])) for name in names)
-    return StageExplanation(stage.key, stage.inputs, steps, state)
+    return StageExplanation(stage.key, stage.inputs, _steps(pipeline, names), state)
 
 
 def _groups(several: Sequence[Groups], kept: Sequence[State]) -> StageExplanation:
     """Return a stage of groups: those of results by another key, or those of final groups."""
     names = [each.step for each in several]
     state = tuple(str(one) for one in kept if one.input in names)
-    steps = _steps(several[0].pipeline, names, of_rows=False)
+    steps = _steps(several[0].pipeline, names)
     key = tuple(dict.fromkeys(column for each in several for column in each.key))
     inputs = tuple(dict.fromkeys(each.source for each in several))
     return StageExplanation(key, inputs, steps, state)

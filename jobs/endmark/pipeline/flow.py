@@ -29,7 +29,8 @@ class StageSteps:
 
     Args:
         paths: the steps of each input, in order: row steps, then lookups, with row steps behind these. An
-            input is a stream, a union, or the join of the stage before. Inputs are in the join's order.
+            input is a stream, a union, or the join of the stage before. Inputs are in the join's order. The
+            path of a union begins with a lookup.
         join: the join; `None` without one.
         behind: the row steps behind the join, in order.
     """
@@ -54,7 +55,9 @@ class Flow:
         rollups: the aggregates of final groups of these.
         results: the stream or step whose rows are the results: the last join, or the last row step behind
             it, or the end of the one input of a stage without a join.
-        unions: the members of each union, in order, with the row steps of each.
+        unions: the members of each union, in order, with the row steps of each. The last of these are those
+            behind the union, which run where the rows of a member are read.
+        behind_unions: the row steps directly behind each union, in order.
     """
 
     stages: tuple[StageSteps, ...]
@@ -62,6 +65,7 @@ class Flow:
     rollups: tuple[str, ...]
     results: str
     unions: Mapping[str, Mapping[str, tuple[str, ...]]]
+    behind_unions: Mapping[str, tuple[str, ...]]
 
     @property
     def paths(self) -> dict[str, tuple[str, ...]]:
@@ -100,11 +104,14 @@ class Flow:
     def way_to(self, name: str) -> tuple[str, tuple[str, ...]]:
         """Return the input whose rows a stream or step in front of the join has, and the steps up to it.
 
-        The input is a stream or a union.
+        The input is a stream or a union. Rows of a union have gone through the row steps directly behind it.
 
         Raises:
             KeyError: the step is no such step.
         """
+        for union, behind in self.behind_unions.items():
+            if name in behind:
+                return union, ()
         for stream, path in self._before_joins.items():
             way = (stream, *path)
             if name in way:
@@ -139,12 +146,13 @@ def flow_of(streams: Collection[str], steps: Mapping[str, Step]) -> Flow:
             f"{_STAGES} stages; end it with {stages[_STAGES - 1].join}, publish its rows, and read them in a "
             "pipeline of their own"
         )
-    unions = {
-        name: _members(streams, steps, name, step)
-        for name, step in steps.items()
-        if isinstance(step, UnionStep)
-    }
-    return Flow(stages, groups, rollups, results, unions)
+    unions, behind = dict[str, dict[str, tuple[str, ...]]](), dict[str, tuple[str, ...]]()
+    for name, step in steps.items():
+        if isinstance(step, UnionStep):
+            behind[name] = _directly_behind(steps, name)
+            members = _members(streams, steps, name, step)
+            unions[name] = {stream: (*path, *behind[name]) for stream, path in members.items()}
+    return Flow(stages, groups, rollups, results, unions, behind)
 
 
 def _aggregates(steps: Mapping[str, Step], results: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -168,10 +176,11 @@ def _stages(streams: Collection[str], steps: Mapping[str, Step], results: str) -
     paths, earlier = {}, dict[str, str]()
     for given in top.inputs if isinstance(top, JoinStep) else (results,):
         name, path = _path(streams, steps, given)
-        if isinstance(steps.get(name), JoinStep):
+        if isinstance(steps.get(name), JoinStep | UnionStep):
             direct = list(takewhile(lambda each: isinstance(steps[each], RowStep), path))
-            earlier[name] = direct[-1] if direct else name
             path = path[len(direct) :]
+            if isinstance(steps[name], JoinStep):
+                earlier[name] = direct[-1] if direct else name
         paths[name] = path
     if len(earlier) > 1:
         raise ValueError(
@@ -195,6 +204,16 @@ def _join_of(steps: Mapping[str, Step], name: str) -> tuple[str, tuple[str, ...]
         behind.append(at)
         at = step.source
     return (at, tuple(reversed(behind))) if isinstance(step, JoinStep) else (name, ())
+
+
+def _directly_behind(steps: Mapping[str, Step], union: str) -> tuple[str, ...]:
+    """Return the row steps that take the rows of a union, up to the first step of another kind."""
+    takers = {step.source: name for name, step in steps.items() if isinstance(step, RowStep)}
+    behind, at = list[str](), union
+    while at in takers:
+        at = takers[at]
+        behind.append(at)
+    return tuple(behind)
 
 
 def _members(
@@ -285,11 +304,6 @@ def _path(streams: Collection[str], steps: Mapping[str, Step], name: str) -> tup
     path: list[str] = []
     while name not in streams:
         step = steps[name]
-        if isinstance(step, UnionStep) and path and isinstance(steps[path[-1]], RowStep):
-            raise ValueError(
-                f"steps.{path[-1]}.from: {name} is a union; row steps stand before unions, or behind lookups "
-                "and joins, so let this step take the rows of each member"
-            )
         if isinstance(step, JoinStep | UnionStep):
             break
         path.append(name)

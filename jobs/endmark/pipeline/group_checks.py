@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from endmark.operators.stream_join.presets import PRESETS, Propagation
@@ -57,7 +58,7 @@ def _check_regrouping(groups: ResultGroups) -> None:
         )
     if groups.closers or groups.times or not groups.needs_final:
         return
-    own = [column for origin, column in groups.origins() if origin in pipeline.streams]
+    own = [column for origin, column in groups.origins() if origin in pipeline.inputs]
     mends = [*_closing_mends(groups)[:1], *_by_time(groups, own), *_so_far(groups)]
     raise ValueError(
         f"{field}.by: no stream promises anything about {_listed(by)} that holds for all "
@@ -71,10 +72,14 @@ def _closing_mends(groups: ResultGroups) -> list[str]:
     for stream, column in origins:
         # No pattern of another stream closes the groups of results without a row of this stream.
         alone = all(origin == stream for origin, _ in origins)
-        if stream not in pipeline.streams or not (alone or stream in pipeline.present):
+        if stream not in pipeline.inputs or not (alone or stream in pipeline.present):
             continue
-        declared = pipeline.streams[stream].punctuated_on
-        parts = [] if column in declared else [_promised(pipeline, stream, [*declared, column])]
+        wanted = defaultdict[tuple[str, ...], list[str]](list)
+        for name in pipeline.flow.members_of(stream):
+            declared = pipeline.streams[name].punctuated_on
+            if column not in declared:
+                wanted[*declared, column].append(name)
+        parts = [_promised(pipeline, names, columns) for columns, names in wanted.items()]
         behind = pipeline.stages[len(pipeline.stage_of(stream).before) :]
         parts += [_announcing(stage) for stage in behind if not stage.announces]
         mends.append(" and ".join(parts))
@@ -87,9 +92,10 @@ def _announcing(stage: Stage) -> str:
     return f"leave {stage.place}.preset out, since {preset} announces no pattern"
 
 
-def _promised(pipeline: Pipeline, stream: str, columns: Sequence[str]) -> str:
-    """Say how a stream comes to promise something about columns; `stream` may be `<name>`, for any one."""
-    promise = f"set streams.{stream}.punctuated_on: [{', '.join(columns)}]"
+def _promised(pipeline: Pipeline, streams: Sequence[str], columns: Sequence[str]) -> str:
+    """Say how streams come to promise something about columns; a stream `<name>` stands for any one."""
+    fields = " and ".join(f"streams.{stream}.punctuated_on" for stream in streams)
+    promise = f"set {fields}: [{', '.join(columns)}]"
     if derived := _derived(pipeline, columns):
         listed = ", ".join(derived)
         return f"let records have {listed}, since no punctuation restricts a derived column, and {promise}"
@@ -106,8 +112,7 @@ def _by_time(groups: ResultGroups, columns: Sequence[str]) -> list[str]:
     """Say how progress makes groups final, if some of their columns are derived."""
     pipeline, last = groups.pipeline, groups.pipeline.last_stage
     timing = [last.timed_by(given) for given in last.shown_inputs]
-    # A union has no such times.
-    able = [each for each in timing if each in pipeline.streams and groups.is_in_all(each)]
+    able = [each for each in timing if groups.is_in_all(each)]
     if not able or not _derived(pipeline, columns):
         return []
     how = f"group by a time that date_trunc or time_bucket makes of the event time of {' or '.join(able)}, "
@@ -125,7 +130,7 @@ def _check_closing(groups: ResultGroups) -> None:
     """Check that groups by the join key are closed."""
     pipeline, field = groups.pipeline, groups.field
     if not _closes_keys(pipeline.last_stage) and not groups.times:
-        earlier, mends = pipeline.last_stage.earlier, [_promised(pipeline, "<name>", pipeline.key)]
+        earlier, mends = pipeline.last_stage.earlier, [_promised(pipeline, ["<name>"], pipeline.key)]
         mends += _by_time(groups, pipeline.key) if groups.end_by_time else []
         of_last = ""
         if earlier is not None and not earlier.announces:

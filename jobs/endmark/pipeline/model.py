@@ -313,8 +313,7 @@ class Pipeline(Model):
     def derived_times(self) -> dict[str, DerivedTimes]:
         """The columns of group keys that are derived times of an input of the last stage, by input.
 
-        Its progress makes groups final. A union has none, since its members may derive a column in different
-        ways.
+        Its progress makes groups final.
         """
         stage, found = self.last_stage, dict[str, "DerivedTimes"]()
         keyed = {column for groups in self.groups if groups.end_by_time for column in groups.equals}
@@ -327,12 +326,12 @@ class Pipeline(Model):
                 for column in sorted(keyed)
                 if column.startswith(f"{stream}_")
             }
-            steps = self.row_steps_of(stream) if stream in self.streams else ()
-            if steps and names:
+            steps = [self.row_steps_of(member) for member in self.flow.members_of(stream)]
+            if all(steps) and names:
                 # Most pipelines have no row steps, and are checked without Arrow and DuckDB.
                 from endmark.derived_times import DerivedTimes
 
-                times = DerivedTimes.of(self.streams[stream].event_time.column, steps, names)
+                times = DerivedTimes.of(self.inputs[stream].event_time.column, steps, names)
                 found |= {given: times} if times is not None else {}
         return found
 
@@ -380,8 +379,9 @@ class Pipeline(Model):
 
     def deduplicate_of(self, stream: str) -> tuple[str, Deduplicate] | None:
         """Return the step that deduplicates a stream, and how; `None` without one."""
-        steps = self._first_steps(self.flow.paths[stream])
-        found = ((name, step.deduplicate) for name, step in steps.items() if step.deduplicate is not None)
+        path = (*self.flow.behind_unions.get(stream, ()), *self.flow.paths[stream])
+        steps = self._first_steps(path).items()
+        found = ((name, step.deduplicate) for name, step in steps if step.deduplicate is not None)
         return next(found, None)
 
     def stream_columns(self, stream: str) -> dict[str, ColumnType]:

@@ -456,7 +456,8 @@ class UnionStep(Model):
 
     `union` names its members: streams, or row steps of streams. Behind their row steps they have the same
     columns, of the same types. The event time has one name, too. The rows are those of the union from then
-    on, and so are its columns: `merged.order_id`.
+    on, and so are its columns: `merged.order_id`. Row steps directly behind the union run on the rows of each
+    member.
 
     A promise holds for its own partition. So the union closes a key once all of its members have closed it.
     """

@@ -53,7 +53,7 @@ def require_alike(
     Args:
         union: the name of the step.
         members: its members, by name.
-        columns: the columns of each behind its row steps.
+        columns: the columns of each in front of the union.
 
     Raises:
         ValueError: two members have other columns, or declare what a union cannot have.

@@ -33,7 +33,13 @@ def require_written(pipeline: Pipeline, source: str, field: str) -> None:
     if source == flow.results or source in flow.ends:
         return
     for union, members in flow.unions.items():
-        if any(source in (stream, *path) for stream, path in members.items()):
+        behind = flow.behind_unions[union]
+        if source in (union, *behind)[:-1]:
+            raise ValueError(
+                f"{field}: row steps behind {source} change its rows before they come to their table; "
+                f"name {behind[-1]} here"
+            )
+        if source not in behind and any(source in (stream, *path) for stream, path in members.items()):
             raise ValueError(
                 f"{field}: rows of {source} go on as rows of the union {union}; name {union} here, and "
                 "derive a column before it by which rows can be told apart"
@@ -42,7 +48,7 @@ def require_written(pipeline: Pipeline, source: str, field: str) -> None:
         name: (stream, *path)
         for stream, path in flow.paths.items()
         if stream in pipeline.inputs and flow.taker_of(stream) == stream
-        for name in (stream, *path)
+        for name in (*(flow.behind_unions.get(stream, ())[-1:] or (stream,)), *path)
     }
     if source not in ways:
         for stage in flow.stages:

@@ -11,11 +11,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from endmark.derived_times import DerivedTimes
+from endmark.derived_times import Chain, DerivedTimes
 from endmark.domain import Domain
 from endmark.pipeline import Pipeline
 from endmark.pipeline.stage import Stage
-from endmark.types import ColumnType
 from endmark.verify.join_sides import key_column, spelled
 from endmark.verify.live_rows import oldest_to_come
 from endmark.verify.row_steps import FIT
@@ -28,6 +27,9 @@ FROM progress WHERE stream = $stream
 """
 
 _DERIVED = "(SELECT $others, TRY(($expression\n)::$kind) AS $column FROM $before)"
+
+# The least value of several rows, unless one has none.
+_LOWEST = "(CASE WHEN count($column) = count(*) THEN min($column) END)"
 
 _FINAL = "INSERT INTO $final SELECT DISTINCT $key FROM $side WHERE $past"
 
@@ -109,28 +111,38 @@ def _past(session: Session, stage: Stage, given: str, times: DerivedTimes) -> di
 
 
 def _derived(session: Session, times: DerivedTimes, bound: int | None) -> dict[str, str]:
-    """Return the last derived times in front of those of a row of one event time (µs)."""
+    """Return the last derived times in front of those of a row of one event time (µs), in any member."""
     if bound is None:
         return {}
-    row = f"(SELECT make_timestamp({bound})::TIMESTAMPTZ AS {name(times.event_time)})"
-    kinds: dict[str, ColumnType] = {}
-    for column, derivation in times.chain:
+    kinds = {column: derivation.kind for column, derivation in times.chains[0]}
+    wanted = names([column for column, _ in times.names])
+    rows = [_row(times.event_time, chain, bound) for chain in times.chains]
+    ways = [fill("SELECT $wanted FROM $row", wanted=wanted, row=row) for row in rows]
+    shown = []
+    for column, in_results in times.names:
+        kind = kinds[column]
+        last = f"({fill(_LOWEST, column=name(column))} - {_LEAST[kind.domain]})"
+        fits = fill(FIT[kind.domain], value=last)
+        shown.append(f"CASE WHEN {fits} THEN {spelled(last, kind)} END AS {name(in_results)}")
+    row = f"({' UNION ALL '.join(ways)})"
+    (found,) = session.run("SELECT $shown FROM $row", shown=", ".join(shown), row=row)
+    return {column: bound for column, bound in found.items() if bound is not None}
+
+
+def _row(event_time: str, chain: Chain, time: int) -> str:
+    """Return the SQL of a table with the derived times of a row of one event time (µs)."""
+    row = f"(SELECT make_timestamp({time})::TIMESTAMPTZ AS {name(event_time)})"
+    there = [event_time]
+    for column, derivation in chain:
         # A column may have the name of one that was lost.
-        others = names([times.event_time, *(each for each in kinds if each != column)])
-        kinds[column] = derivation.kind
+        others = [each for each in there if each != column]
         row = fill(
             _DERIVED,
-            others=others,
+            others=names(others),
             expression=derivation.expression.text,
             kind=derivation.kind.duckdb,
             column=name(column),
             before=row,
         )
-    shown = []
-    for column, in_results in times.names:
-        kind = kinds[column]
-        last = f"({name(column)} - {_LEAST[kind.domain]})"
-        fits = fill(FIT[kind.domain], value=last)
-        shown.append(f"CASE WHEN {fits} THEN {spelled(last, kind)} END AS {name(in_results)}")
-    (found,) = session.run("SELECT $shown FROM $row", shown=", ".join(shown), row=row)
-    return {column: bound for column, bound in found.items() if bound is not None}
+        there = [*others, column]
+    return row

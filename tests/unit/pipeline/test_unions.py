@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from pydantic import ValidationError
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import require_bounded, states
+from endmark.pipeline.explanation import explained
 from endmark.pipeline.picture import drawn
 from endmark.planning.join_forecast import is_predictable
 from support.unions import COLUMNS, document, pipeline
@@ -119,7 +121,23 @@ def test_members_may_close_keys_in_different_ways() -> None:
                 "once": {"from": "web", "deduplicate": {"by": "order_id"}},
                 "orders": {"union": ["once", "stores"]},
             },
-            "steps.once.deduplicate: rows are deduplicated where they are joined",
+            "there they are rows of orders; let a row step behind orders deduplicate them",
+        ),
+        (
+            {"stores": {"columns": COLUMNS | {"agent": "string"}}},
+            {
+                "lean": {"from": "orders", "drop": ["agent"]},
+                "paid": {"join": ["lean", "payments"], "on": "order_id"},
+            },
+            "steps.orders.union: stores has column 'agent', which web has not",
+        ),
+        (
+            {},
+            {
+                "timed": {"from": "orders", "derive": {"minute": "date_trunc('minute', missing)"}},
+                "paid": {"join": ["timed", "payments"], "on": "order_id"},
+            },
+            "steps.timed.derive.minute",
         ),
         (
             {},
@@ -158,6 +176,73 @@ def test_tables_of_members_are_refused(table: dict[str, Any], says: str) -> None
     with pytest.raises(ValidationError, match=says):
         Pipeline.model_validate(found | {"tables": found["tables"] | {"more": table}})
     Pipeline.model_validate(found | {"tables": found["tables"] | {"more": {"from": "orders"}}})
+
+
+TIMED = {
+    "timed": {"from": "orders", "where": "total > 0", "derive": {"minute": "date_trunc('minute', moment)"}},
+    "once": {"from": "timed", "deduplicate": {"by": "order_id"}},
+    "paid": {"join": ["once", "payments"], "on": "order_id"},
+}
+
+
+def test_row_steps_behind_a_union_are_those_of_each_member() -> None:
+    found = stepped({}, **TIMED)
+    assert [step.name for step in found.row_steps_of("web")] == ["timed", "once"]
+    assert [step.name for step in found.row_steps_of("stores")] == ["timed", "once"]
+    assert not found.row_steps_of("orders")
+    assert list(found.result_columns())[:4] == [f"orders_{each}" for each in (*COLUMNS, "minute")]
+    for name in ("orders", "web", "stores"):
+        step, declared = found.deduplicate_of(name) or pytest.fail(name)
+        assert (step, declared.by) == ("once", ("order_id",))
+
+
+def test_a_plan_tells_row_steps_behind_a_union() -> None:
+    (web, stores, _) = explained(stepped({}, **TIMED)).reads
+    assert [each.step for each in web.steps] == [each.step for each in stores.steps]
+    assert [each.step for each in web.steps] == ["orders", "timed", "once"]
+
+
+@pytest.mark.parametrize("source", ["orders", "timed"])
+def test_a_table_of_a_union_has_its_rows_behind_the_row_steps(source: str) -> None:
+    found = document()
+    changed = found | {"steps": found["steps"] | TIMED}
+    with pytest.raises(ValidationError, match=f"row steps behind {source} change its rows .* name once here"):
+        Pipeline.model_validate(changed | {"tables": found["tables"] | {"more": {"from": source}}})
+    tabled = Pipeline.model_validate(changed | {"tables": found["tables"] | {"more": {"from": "once"}}})
+    assert str(tabled.columns_of("step:once")["orders_minute"]) == "timestamp?"
+
+
+def test_a_column_of_a_union_is_a_derived_time_if_it_is_one_of_each_member() -> None:
+    aggregate = {"by": "orders.minute", "measures": {"rows": "count"}}
+    by_minute = {"by_order": {"from": "paid", "aggregate": aggregate}}
+    minute = {"minute": "date_trunc('minute', moment)"}
+
+    def derived(of_stores: str) -> Pipeline:
+        return stepped(
+            {},
+            web_timed={"from": "web", "derive": minute},
+            stores_timed={"from": "stores", "derive": {"minute": of_stores}},
+            orders={"union": ["web_timed", "stores_timed"]},
+            **by_minute,
+        )
+
+    assert stepped({}, **TIMED, **by_minute).derived_times.keys() == {"orders"}
+    (times,) = derived("moment - interval '1 minute'").derived_times.values()
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    bound = times.bounds(round(1e6 * noon.timestamp()))["orders_minute"]
+    # No row of the stores has a minute before 11:59, so that minute itself may still come.
+    assert bound.written == {"between": {"to": "2026-01-01T11:58:59.999999Z"}}
+    with pytest.raises(ValidationError, match="of the event time of orders or payments, in a row step"):
+        derived("date_trunc('minute', moment) + total * interval '1 second'")
+
+
+def test_groups_by_a_column_of_a_union_need_promises_of_all_members() -> None:
+    aggregate = {"by": "orders.total", "measures": {"rows": "count"}}
+    with pytest.raises(ValidationError) as caught:
+        stepped({}, by_order={"from": "paid", "aggregate": aggregate})
+    assert ("set streams.web.punctuated_on and streams.stores.punctuated_on: [order_id, total]") in str(
+        caught.value
+    )
 
 
 def test_a_union_is_drawn() -> None:
