@@ -14,7 +14,8 @@ from playwright.sync_api import Locator, Page, expect
 from endmark.control import forecasts
 from endmark.control.changes import LINES
 from endmark.control.description import describe
-from endmark.metrics import Samples
+from endmark.metrics import Samples, sample
+from endmark.pipeline import Pipeline
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from endmark_ops.app import SHARED_SECONDS
@@ -22,6 +23,7 @@ from support.broken_records import write_letters
 from support.fulfilment import FULFILMENT, samples_of_a_batch, wide_description
 from support.ops_job import PIPELINE, Job, costs_of, forecast_of, join_forecast_of
 from support.ops_tokens import READER, WRITER
+from support.unions import document
 from support.verify_alone import alone
 
 pytestmark = pytest.mark.timeout(400)
@@ -217,6 +219,26 @@ def test_graph_has_each_step_by_name(running_job: Job, page: Page, pictures: Pat
     assert page.locator("#graph-picture").evaluate("frame => frame.scrollWidth - frame.clientWidth") == 0
     for theme in each_theme(page):
         page.screenshot(path=pictures / f"graph-{theme}.png")
+
+
+def test_a_row_step_behind_a_union_filters_rows_of_all_members(running_job: Job, page: Page) -> None:
+    found = document()
+    found["steps"] |= {"sold": {"from": "orders", "where": "total > 0"}}
+    found["steps"]["paid"] |= {"join": ["sold", "payments"]}
+    running_job.database.describe(PIPELINE, describe(Pipeline.model_validate(found)).model_dump())
+    page.goto(f"{page.url.partition('#')[0]}#graph")
+    page.reload()
+    graph = page.locator("#graph-picture").get_by_role("img")
+    one, other = (sample("filtered_rows_total", stream=name, step="sold") for name in ("web", "stores"))
+    commit_until(
+        lambda timeout: expect(graph).to_have_attribute(
+            "aria-label", re.compile(r"sold, row step from orders: filters [1-9]"), timeout=timeout
+        ),
+        running_job,
+        page,
+        {one: 0, other: 5000},
+    )
+    assert "orders, union from web, stores: of 2 streams" in (graph.get_attribute("aria-label") or "")
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -20,6 +20,10 @@ function boxesOf(pipeline, history, status) {
   const { totals = {} } = history.last ?? {};
   const figures = {
     rate: (metric, unit) => written(history.rate(metric, status.now), unit),
+    rates: (metrics, unit) => {
+      const each = metrics.map((metric) => history.rate(metric, status.now));
+      return written(each.includes(null) ? null : each.reduce((sum, one) => sum + one, 0), unit);
+    },
     total: (metric, unit) => written(sumOf(totals, metric), unit),
     sum: (metrics, unit) => written(metrics.reduce((sum, each) => sum + (totals[each] ?? 0), 0), unit),
     has: (metric) => metric in totals,
@@ -54,23 +58,25 @@ function stepsOf({ steps }, figures) {
   }));
 }
 
-/** The streams and unions whose rows come to a step. */
+/** The streams whose rows come to a step, and the unions of them. */
 function streamsBehind({ inputs }, steps) {
   return inputs.flatMap((input) => {
     const before = steps.find(({ name }) => name === input);
-    return before && before.kind !== "union" ? streamsBehind(before, steps) : [input];
+    if (!before) return [input];
+    return before.kind === "union" ? [input, ...streamsBehind(before, steps)] : streamsBehind(before, steps);
   });
 }
 
-function detailOf({ name, kind, relation }, streams, { rate, total, has, sum }) {
+function detailOf({ name, kind, relation, inputs }, streams, { rate, rates, total, has, sum }) {
   switch (kind) {
     case "rows": {
-      const ofRows = `filtered_rows_total{step=${name},stream=${streams[0]}}`;
-      const filtered = has(ofRows) ? ofRows : `filtered_results_total{step=${name}}`; // behind a join
-      return has(filtered) ? `filters ${rate(filtered, "rows/s")}` : "filters no row";
+      const ofRows = streams.map((stream) => `filtered_rows_total{step=${name},stream=${stream}}`);
+      const behindJoin = `filtered_results_total{step=${name}}`;
+      const filtered = [...ofRows, behindJoin].filter(has);
+      return filtered.length ? `filters ${rates(filtered, "rows/s")}` : "filters no row";
     }
     case "union":
-      return `of ${streams.length} streams`;
+      return `of ${inputs.length} streams`;
     case "lookup":
       return `${total(`lookup_pending_rows{relation=${relation}}`, "rows")} wait`;
     case "join":
