@@ -146,14 +146,65 @@ def test_groups_of_a_union_that_no_join_takes() -> None:
     group = found["steps"]["by_order"] | {"from": "orders"}
     steps = {"orders": found["steps"]["orders"], "by_order": group}
     streams = {name: found["streams"][name] for name in ("web", "stores")}
-    alone = Pipeline.model_validate(
+    alone_closed = Pipeline.model_validate(
         found | {"streams": streams, "steps": steps, "tables": {"by_order": {}, "all": {"from": "orders"}}}
     )
-    topics = {topic: count for topic, count in TOPICS.items() if topic != "of.payments"}
     records = [order("web", 1, total=2), order("stores", 1, total=3), order("stores", 2, total=9)]
     records += [closes("web", 1), closes("stores", 1), closes("stores", 2)]
 
-    tables = require_same(alone, records, [2, 4], topics)
+    tables = require_same(alone_closed, records, [2, 4], topics_of_orders())
 
     assert tables["groups"] == [{"order_id": 1, "rows": 2, "total": 5}]
     assert len(tables["results"]) == 3
+
+
+def alone(steps: dict[str, Any], tables: dict[str, Any]) -> Pipeline:
+    """The pipeline with the union's members alone, which promise nothing, and other steps and tables."""
+    found = document(web={"punctuated_on": []}, stores={"punctuated_on": []})
+    streams = {name: found["streams"][name] for name in ("web", "stores")}
+    return Pipeline.model_validate(found | {"streams": streams, "steps": steps, "tables": tables})
+
+
+def test_groups_by_time_wait_for_the_slowest_way_of_a_member() -> None:
+    """A row of the stores has the minute before. So minute 1 is open while their progress is in minute 2."""
+    before = "date_trunc('minute', moment - INTERVAL '1 minute')"
+    steps: dict[str, Any] = {
+        "web_timed": {"from": "web", "derive": {"minute": "date_trunc('minute', moment)"}},
+        "stores_timed": {"from": "stores", "derive": {"minute": before}},
+        "orders": {"union": ["web_timed", "stores_timed"]},
+        "by_minute": {"from": "orders", "aggregate": {"by": "minute", "measures": {"rows": "count"}}},
+    }
+    records = [order("web", 1, 5), order("web", 2, 65), order("stores", 3, 66), order("web", 4, 125)]
+    records += [order("web", 5, 126, partition=1), order("stores", 6, 127)]
+    last = [order("stores", 7, 130), order("web", 8, 200), order("web", 9, 200, partition=1)]
+
+    found = require_same(
+        alone(steps, {"by_minute": {}}),
+        [*records, *last, order("stores", 10, 185)],
+        [6, 9],
+        topics_of_orders(),
+    )
+
+    # Progress is 185 s, so rows of the stores may still have minute 2.
+    assert sorted(row["rows"] for row in found["groups"]) == [2, 3]
+
+
+def test_a_row_step_behind_a_union_drops_duplicates_of_each_partition() -> None:
+    """It stands behind another one that filters rows of both members."""
+    steps: dict[str, Any] = {
+        "orders": {"union": ["web", "stores"]},
+        "sold": {"from": "orders", "where": "total > 0"},
+        "once": {"from": "sold", "deduplicate": {"by": "order_id", "within": "10s"}},
+        "latest": {"from": "once", "aggregate": {"by": "order_id", "measures": {"rows": "count"}}},
+    }
+    records = [order("web", 1, total=0), order("web", 1), order("stores", 1), order("web", 1, 5)]
+    records += [order("stores", 1, 11), order("web", 1, partition=1), order("web", 2, total=0)]
+    tables = {"once": {}, "latest": {"mode": "upsert"}}
+
+    found = require_same(alone(steps, tables), records, [2, 4], topics_of_orders())
+
+    assert len(found["results"]) == 4
+
+
+def topics_of_orders() -> dict[str, int]:
+    return {topic: count for topic, count in TOPICS.items() if topic != "of.payments"}
