@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from endmark.control.database import OpsDatabase
 from endmark.control.knobs import filed, steps_of
+from endmark.engine.snapshot_parts import decode_parts
 from endmark.operators.stream_join.presets import PRESETS
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
@@ -92,7 +93,7 @@ class Shuffled(BucketTasks):
 
     def held(self) -> list[dict[str, Any]]:
         """Return the knobs that each bucket holds."""
-        return [json.loads(task.snapshot().knobs or b"{}") for task in self._stages[0].tasks.values()]
+        return [json.loads(decode_parts(each)["knobs"] or b"{}") for each in self.snapshots]
 
 
 def whole() -> Pipeline:

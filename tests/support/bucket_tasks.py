@@ -165,7 +165,7 @@ class BucketTasks:
     @property
     def snapshots(self) -> list[bytes]:
         """The snapshots of all buckets of the first stage."""
-        return [task.snapshot().encoded() for task in self._stages[0].tasks.values()]
+        return [task.snapshot() for task in self._stages[0].tasks.values()]
 
     def pack(self, records: Sequence[Located]) -> list[dict[str, Any]]:
         """The packed rows that reach the buckets."""

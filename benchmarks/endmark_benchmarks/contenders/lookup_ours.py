@@ -109,7 +109,7 @@ def _pack(batches: Iterator[pa.RecordBatch], buckets: Buckets) -> Iterator[pa.Re
 
 
 class _Processor(StatefulProcessor):
-    """`BucketProcessor` with a lookup alone."""
+    """`StageProcessor` with a lookup alone."""
 
     def __init__(self, plan: LookupPlan) -> None:
         self._plan = plan

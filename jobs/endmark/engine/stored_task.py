@@ -1,4 +1,4 @@
-"""The task of a bucket, of either stage, with its state in Spark's state store."""
+"""The task of a bucket, of any stage, with its state in Spark's state store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from endmark.engine import channels
-from endmark.engine.bucket.task import LOOKUP, BucketSnapshot, BucketTask
+from endmark.engine.bucket.task import LOOKUP, BucketTask
+from endmark.engine.groups.stage import GroupStage
 from endmark.engine.groups.task import GroupTask
 from endmark.engine.snapshot_parts import after, decode_parts
 from endmark.state import manifest
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from endmark.engine.bucket.plan import BucketPlan
     from endmark.engine.earlier_buckets import TakenOver
-    from endmark.engine.groups.stage import GroupStage
     from endmark.profile import Profile
 
 # The snapshot of a task lies among its segments, under a name that no segment has. A second variable of
@@ -58,21 +58,11 @@ class StateBlobs:
         self._state.removeKey((blob_id,))
 
 
-def _snapshot(blobs: StateBlobs, taken_over: TakenOver | None) -> bytes | None:
-    """Return the snapshot of a bucket; one without a state takes over that of an earlier bucket, if any."""
-    found = blobs.find(SNAPSHOT)
-    if found is None and taken_over is not None and taken_over.state is not None:
-        for blob_id, data in taken_over.state.blobs():
-            blobs.put(blob_id, data)
-        found = blobs.find(SNAPSHOT)
-    return found
-
-
-class StoredBucket:
+class StoredTask:
     """The task of a bucket with its state in Spark's state store.
 
     Args:
-        plan: the plan of all buckets.
+        plan: the plan of the stage.
         state: Spark's map state with the snapshot and the segments by id.
         cache: the directory for local copies of segments.
         taken_over: the bucket's keys, and the state of the bucket that had them before; `None` if the number
@@ -80,7 +70,7 @@ class StoredBucket:
     """
 
     def __init__(
-        self, plan: BucketPlan, state: Any, cache: Path, taken_over: TakenOver | None = None
+        self, plan: BucketPlan | GroupStage, state: Any, cache: Path, taken_over: TakenOver | None = None
     ) -> None:
         self._plan = plan
         self._taken_over = taken_over
@@ -93,51 +83,18 @@ class StoredBucket:
         return self._store.profile
 
     def run(self, packed: Iterator[tuple[str, bytes]]) -> Iterator[tuple[str, bytes | pa.RecordBatch]]:
-        """Run a batch and keep its state. It takes and yields the same as `BucketTask.run`."""
-        profile = self._store.profile
+        """Run a batch and keep its state.
+
+        It takes and yields the same as `BucketTask.run` and `GroupTask.run`.
+        """
+        profile, plan = self._store.profile, self._plan
         with profile.phase("load"):
-            found = _snapshot(self._blobs, self._taken_over)
-            restored = None if found is None else BucketSnapshot.decoded(found)
-            task = BucketTask(self._plan, self._store, restored)
-            if self._taken_over is not None:
-                task.keep(self._taken_over.share)
-        for output in task.run(profile.each("shuffle", packed)):
-            with profile.phase("hand_over"):
-                yield output
-        with profile.phase("store"):
-            self._blobs.put(SNAPSHOT, task.snapshot().encoded())
-        yield channels.METRICS, json.dumps({"samples": profile.take()}).encode()
-
-
-class StoredGroups:
-    """The task of a bucket of groups with its state in Spark's state store.
-
-    Args:
-        stage: the plan of the second stage.
-        state: Spark's map state with the snapshot and the segments by id.
-        cache: the directory for local copies of segments.
-        taken_over: the bucket's keys, and the state of the bucket that had them before; `None` if the number
-            of buckets never changes.
-    """
-
-    def __init__(
-        self, stage: GroupStage, state: Any, cache: Path, taken_over: TakenOver | None = None
-    ) -> None:
-        self._stage = stage
-        self._taken_over = taken_over
-        self._blobs = StateBlobs(state)
-        self._store = SegmentStore(self._blobs, cache)
-
-    @property
-    def profile(self) -> Profile:
-        """The profile of the task."""
-        return self._store.profile
-
-    def run(self, packed: Iterator[tuple[str, bytes]]) -> Iterator[tuple[str, bytes]]:
-        """Run a batch and keep its state. It takes and yields the same as `GroupTask.run`."""
-        profile = self._store.profile
-        with profile.phase("load"):
-            task = GroupTask(self._stage, self._store, _snapshot(self._blobs, self._taken_over))
+            found = self._snapshot()
+            task = (
+                GroupTask(plan, self._store, found)
+                if isinstance(plan, GroupStage)
+                else BucketTask(plan, self._store, found)
+            )
             if self._taken_over is not None:
                 task.keep(self._taken_over.share)
         for output in task.run(profile.each("shuffle", packed)):
@@ -146,3 +103,12 @@ class StoredGroups:
         with profile.phase("store"):
             self._blobs.put(SNAPSHOT, task.snapshot())
         yield channels.METRICS, json.dumps({"samples": profile.take()}).encode()
+
+    def _snapshot(self) -> bytes | None:
+        """Return the snapshot of the bucket; one without a state takes over that of an earlier bucket."""
+        found = self._blobs.find(SNAPSHOT)
+        if found is None and self._taken_over is not None and self._taken_over.state is not None:
+            for blob_id, data in self._taken_over.state.blobs():
+                self._blobs.put(blob_id, data)
+            found = self._blobs.find(SNAPSHOT)
+        return found

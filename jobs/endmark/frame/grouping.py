@@ -30,7 +30,7 @@ from endmark.pipeline.measures import FUNCTIONS, same, several
 from endmark.pipeline.steps import Aggregate
 from endmark.spark.dataframe import gathered, numbered, state_buckets
 from endmark.spark.frame_inputs import frame_stream, is_key, require_streaming
-from endmark.spark.processor import BucketProcessor
+from endmark.spark.processor import StageProcessor
 from endmark.types import JoinType
 from endmark.wire.json_column import is_restrictable, kind_of
 from endmark.wire.renamed_punctuations import Renaming
@@ -227,7 +227,7 @@ def grouped(
     require_streaming("aggregate: the frame", frame)
     pack = PackGroups(grouping.plan, buckets, frame.columns.index(punctuations), renaming)
     packed = numbered(frame).mapInArrow(pack.__call__, channels.PACKED_DDL).groupBy("bucket")
-    processor = BucketProcessor(grouping.plan)
+    processor = StageProcessor(grouping.plan)
     out = packed.transformWithState(processor, channels.UNPACKED_DDL, "append", "none")
     unpack = UnpackFrame(schema, grouping.channel)
     groups = gathered(out, buckets, grouping.channel).mapInArrow(unpack.__call__, from_arrow_schema(schema))

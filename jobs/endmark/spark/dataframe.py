@@ -26,7 +26,7 @@ from endmark.operators.stream_join.presets import Preset, policy
 from endmark.spark.classic import require_classic
 from endmark.spark.frame_inputs import FrameInput, frame_inputs
 from endmark.spark.plan import bucket_labels
-from endmark.spark.processor import BucketProcessor, ResultsProcessor
+from endmark.spark.processor import ResultsProcessor, StageProcessor
 from endmark.spark.session import SAFE_FORMAT, STATE_FORMAT
 from endmark.types import JoinType
 
@@ -181,7 +181,7 @@ def _joined(
     if punctuations is None and all(isinstance(field.dataType, _COLUMNS) for field in fields):
         processor = ResultsProcessor(plan)
         return packed.transformWithStateInPandas(processor, fields, "append", "none")
-    blobs = BucketProcessor(plan)
+    blobs = StageProcessor(plan)
     joined = packed.transformWithState(blobs, channels.UNPACKED_DDL, "append", "none")
     if punctuations is None:
         results = joined.where(F.col("channel") == channels.RESULTS).select("blob")

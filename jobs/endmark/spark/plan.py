@@ -17,12 +17,7 @@ from endmark.engine.stages import group_stages, stage_plans
 from endmark.engine.streams import stream_plans
 from endmark.relation.outage import warn
 from endmark.relation.sql import SqlRelation
-from endmark.spark.processor import (
-    BucketProcessor,
-    EarlierGroupProcessor,
-    EarlierStageProcessor,
-    GroupProcessor,
-)
+from endmark.spark.processor import StageProcessor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from endmark.engine.bucket.lookup_plan import LookupPlan
+    from endmark.engine.bucket.plan import BucketPlan
     from endmark.engine.delta_files import OutputFiles
+    from endmark.engine.derived_stream import DerivedStream
     from endmark.engine.earlier_buckets import EarlierBuckets
     from endmark.engine.groups.stage import GroupStage
     from endmark.engine.stages import StagePlan
@@ -38,7 +35,6 @@ if TYPE_CHECKING:
     from endmark.pipeline import Lookup, Pipeline
     from endmark.relation.contract import PageDirectory
     from endmark.spark.kafka_source import Through
-    from endmark.spark.processor import StageProcessor
 
 _LABELS_TRIED = 16  # per partition; with 200 partitions, the odds that one gets no label are 1 in 50,000
 _HASH_SEED = 42  # the seed of Spark's hash partitioning
@@ -149,22 +145,13 @@ def processors(
         fewer: the buckets that there were before, as in `build`.
     """
     earlier = None if files is None else files.of_earlier_stages
-    found: list[StageProcessor] = []
-    for number, stage in enumerate(stages):
-        own = StageBuckets(number, buckets, fewer)
-        found.append(
-            BucketProcessor(stage.bucket, files, own)
-            if stage.onward is None
-            else EarlierStageProcessor(stage.bucket, stage.onward, earlier, own)
-        )
-    for number, (group_stage, onward) in enumerate(zip_longest(groups, groups[1:]), len(stages)):
-        own = StageBuckets(number, group_stage.buckets, fewer)
-        found.append(
-            GroupProcessor(group_stage, files, own)
-            if onward is None
-            else EarlierGroupProcessor(group_stage, onward, earlier, own)
-        )
-    return found
+    plans: list[tuple[BucketPlan | GroupStage, DerivedStream | GroupStage | None, Buckets]]
+    plans = [(stage.bucket, stage.onward, buckets) for stage in stages]
+    plans += [(each, onward, each.buckets) for each, onward in zip_longest(groups, groups[1:])]
+    return [
+        StageProcessor(plan, files if onward is None else earlier, StageBuckets(number, own, fewer), onward)
+        for number, (plan, onward, own) in enumerate(plans)
+    ]
 
 
 def _stage(packed: DataFrame, processor: StageProcessor, columns: str) -> DataFrame:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
@@ -23,9 +21,10 @@ if TYPE_CHECKING:
     from endmark.engine.bucket.plan import BucketPlan
     from endmark.engine.delta_files import OutputFiles
     from endmark.engine.derived_stream import DerivedStream
-    from endmark.engine.earlier_buckets import StageBuckets, TakenOver
+    from endmark.engine.earlier_buckets import StageBuckets
     from endmark.engine.groups.stage import GroupStage
-    from endmark.engine.stored_task import StoredBucket, StoredGroups
+    from endmark.engine.stored_task import StoredTask
+    from endmark.profile import Profile
 
     Output = tuple[int, str, bytes | pa.RecordBatch]  # of a task: a label, a channel and rows or a blob
 
@@ -45,6 +44,7 @@ class StageProcessor(StatefulProcessor):
         plan: the plan of the stage.
         files: the tables that the stage's tasks write files for.
         buckets: the buckets of the stage; `None` if their number never changes.
+        onward: the plan of the stage that takes the results or final groups; `None`: they go to the sink.
     """
 
     def __init__(
@@ -52,10 +52,12 @@ class StageProcessor(StatefulProcessor):
         plan: BucketPlan | GroupStage,
         files: OutputFiles | None = None,
         buckets: StageBuckets | None = None,
+        onward: DerivedStream | GroupStage | None = None,
     ) -> None:
         self._plan: bytes = _AS_SPARK_DOES.dumps(plan)
         self._files: bytes = _AS_SPARK_DOES.dumps(files)
         self._buckets: bytes = _AS_SPARK_DOES.dumps(buckets)
+        self._onward: bytes = _AS_SPARK_DOES.dumps(onward)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._state = handle.getMapState("state", STATE_KEY, STATE_VALUE)
@@ -70,28 +72,38 @@ class StageProcessor(StatefulProcessor):
         """
         packed = ((row.channel, bytes(row.blob)) for row in rows)
         with failing_at(lambda: f"bucket {key[0]}"):
-            self._stored = self._task(key[0])
             yield from self._rows(key[0], packed)
 
-    @abstractmethod
-    def _task(self, label: int) -> Any:
+    def _task(self, label: int) -> StoredTask:
         """Return the task of a bucket with its state, given its label."""
+        from endmark.engine.segment_cache import cache_directory
+        from endmark.engine.stored_task import StoredTask
 
-    def _taken_over(self, label: int) -> TakenOver | None:
-        buckets: StageBuckets | None = _AS_SPARK_DOES.loads(self._buckets)
-        return None if buckets is None else buckets.taken_over(label)
+        plan, buckets = _AS_SPARK_DOES.loads(self._plan), _AS_SPARK_DOES.loads(self._buckets)
+        taken_over = None if buckets is None else buckets.taken_over(label)
+        return StoredTask(plan, self._state, cache_directory(), taken_over)
 
-    @abstractmethod
     def _rows(self, label: int, packed: Iterator[tuple[str, bytes]]) -> Iterator[Row]:
         """Yield the output of a bucket as rows, given its label and its blobs."""
+        onward: DerivedStream | GroupStage | None = _AS_SPARK_DOES.loads(self._onward)
+        task = self._task(label)
+        output = task.run(packed)
+        if onward is None:
+            for _, channel, blob in self._packed(label, ((label, *each) for each in output), task.profile):
+                yield Row(channel=channel, blob=blob)
+        else:
+            for bucket, channel, blob in self._packed(label, onward.hand_over(label, output), task.profile):
+                yield Row(bucket=bucket, channel=channel, blob=blob)
 
-    def _packed(self, label: int, output: Iterable[Output]) -> Iterator[tuple[int, str, bytes]]:
+    def _packed(
+        self, label: int, output: Iterable[Output], profile: Profile
+    ) -> Iterator[tuple[int, str, bytes]]:
         """Write the files of a bucket's output, and yield what leaves the task, packed."""
         from endmark.engine.delta_files import TaskFiles
         from endmark.state import codec
 
         files: OutputFiles | None = _AS_SPARK_DOES.loads(self._files)
-        writer = None if files is None else TaskFiles(files, _batch_number(), self._stored.profile)
+        writer = None if files is None else TaskFiles(files, _batch_number(), profile)
         for bucket, channel, rows in output:
             if writer is None or not writer.take(channel, rows):
                 yield bucket, channel, rows if isinstance(rows, bytes) else codec.encode(rows)
@@ -103,105 +115,7 @@ class StageProcessor(StatefulProcessor):
         pass
 
 
-class BucketProcessor(StageProcessor):
-    """A processor for a stage with a join or lookups, whose output goes to the sink."""
-
-    _stored: StoredBucket
-
-    def _task(self, label: int) -> StoredBucket:
-        from endmark.engine.segment_cache import cache_directory
-        from endmark.engine.stored_task import StoredBucket
-
-        plan = _AS_SPARK_DOES.loads(self._plan)
-        return StoredBucket(plan, self._state, cache_directory(), self._taken_over(label))
-
-    def _rows(self, label: int, packed: Iterator[tuple[str, bytes]]) -> Iterator[Row]:
-        output = ((label, channel, rows) for channel, rows in self._stored.run(packed))
-        for _, channel, blob in self._packed(label, output):
-            yield Row(channel=channel, blob=blob)
-
-
-class EarlierStageProcessor(BucketProcessor):
-    """A processor for a stage with a join or lookups, whose output goes to another stage.
-
-    Args:
-        plan: the plan of a bucket.
-        onward: the plan of what takes the results.
-        files: the tables that the stage's tasks write files for.
-        buckets: the buckets of the stage; `None` if their number never changes.
-    """
-
-    def __init__(
-        self,
-        plan: BucketPlan,
-        onward: DerivedStream | GroupStage,
-        files: OutputFiles | None = None,
-        buckets: StageBuckets | None = None,
-    ) -> None:
-        super().__init__(plan, files, buckets)
-        self._onward: bytes = _AS_SPARK_DOES.dumps(onward)
-
-    @cached_property
-    def _next(self) -> DerivedStream | GroupStage:
-        onward: DerivedStream | GroupStage = _AS_SPARK_DOES.loads(self._onward)
-        return onward
-
-    def _rows(self, label: int, packed: Iterator[tuple[str, bytes]]) -> Iterator[Row]:
-        output = self._next.hand_over(label, self._stored.run(packed))
-        for bucket, channel, blob in self._packed(label, output):
-            yield Row(bucket=bucket, channel=channel, blob=blob)
-
-
-class GroupProcessor(StageProcessor):
-    """A processor for a stage of groups, whose output goes to the sink."""
-
-    _stored: StoredGroups
-
-    def _task(self, label: int) -> StoredGroups:
-        from endmark.engine.segment_cache import cache_directory
-        from endmark.engine.stored_task import StoredGroups
-
-        plan = _AS_SPARK_DOES.loads(self._plan)
-        return StoredGroups(plan, self._state, cache_directory(), self._taken_over(label))
-
-    def _rows(self, label: int, packed: Iterator[tuple[str, bytes]]) -> Iterator[Row]:
-        output = ((label, channel, blob) for channel, blob in self._stored.run(packed))
-        for _, channel, blob in self._packed(label, output):
-            yield Row(channel=channel, blob=blob)
-
-
-class EarlierGroupProcessor(GroupProcessor):
-    """A processor for a stage of groups, whose final groups go to another one.
-
-    Args:
-        stage: the plan of the stage.
-        onward: the plan of the stage that takes the final groups.
-        files: the tables that the stage's tasks write files for.
-        buckets: the buckets of the stage; `None` if their number never changes.
-    """
-
-    def __init__(
-        self,
-        stage: GroupStage,
-        onward: GroupStage,
-        files: OutputFiles | None = None,
-        buckets: StageBuckets | None = None,
-    ) -> None:
-        super().__init__(stage, files, buckets)
-        self._onward: bytes = _AS_SPARK_DOES.dumps(onward)
-
-    @cached_property
-    def _next(self) -> GroupStage:
-        onward: GroupStage = _AS_SPARK_DOES.loads(self._onward)
-        return onward
-
-    def _rows(self, label: int, packed: Iterator[tuple[str, bytes]]) -> Iterator[Row]:
-        output = self._next.hand_over(label, self._stored.run(packed))
-        for bucket, channel, blob in self._packed(label, output):
-            yield Row(bucket=bucket, channel=channel, blob=blob)
-
-
-class ResultsProcessor(BucketProcessor):
+class ResultsProcessor(StageProcessor):
     """A processor for `transformWithStateInPandas` that puts out only results, as columns.
 
     If results were blobs, each task would need one more process to unpack them, and all bytes would be copied
@@ -218,8 +132,7 @@ class ResultsProcessor(BucketProcessor):
         """
         packed = ((row.channel, row.blob) for frame in rows for row in frame.itertuples(index=False))
         with failing_at(lambda: f"bucket {key[0]}"):
-            self._stored = self._task(key[0])
-            for _, output in self._stored.run(packed):
+            for _, output in self._task(key[0]).run(packed):
                 if not isinstance(output, bytes):
                     yield _as_frame(output)
 

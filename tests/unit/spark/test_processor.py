@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.serializers import CloudPickleSerializer
 
-from endmark.spark.processor import BucketProcessor
+from endmark.spark.processor import StageProcessor
 from support.bucket_tasks import BucketTasks
 from support.verify_recompute import sellers_of
 from support.verify_world import make_pipeline
@@ -28,7 +28,7 @@ def test_who_plans_a_query_receives_it_without_the_engine(tmp_path: Path) -> Non
     pipeline = make_pipeline()
     plan = BucketTasks(pipeline, sellers_of(pipeline), 1, tmp_path).plan
     serializer: Any = CloudPickleSerializer()  # type: ignore[no-untyped-call]
-    sent = serializer.dumps(BucketProcessor(plan))
+    sent = serializer.dumps(StageProcessor(plan))
     command = [sys.executable, "-c", RECEIVED]
     received = subprocess.run(command, input=sent, capture_output=True, check=True, timeout=60)
 

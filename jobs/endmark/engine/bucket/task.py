@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -46,41 +45,8 @@ if TYPE_CHECKING:
     from endmark.state.store import SegmentStore
 
 
-# The parts of an encoded snapshot.
+# The parts of a snapshot; `LOOKUP` begins the names of those of lookups.
 _JOIN, _KNOBS, LOOKUP = "join", "knobs", "lookup "
-
-
-@dataclass(frozen=True)
-class BucketSnapshot:
-    """The state of a bucket beside its segments.
-
-    Args:
-        join: the snapshot of the join.
-        groups: the snapshots of the groups, by aggregate.
-        lookups: the snapshots of the lookups, by relation.
-        knobs: the turned knobs; `None` if none was ever turned.
-    """
-
-    join: bytes
-    groups: Mapping[str, bytes] = field(default_factory=dict)
-    lookups: Mapping[str, bytes] = field(default_factory=dict)
-    knobs: bytes | None = None
-
-    def encoded(self) -> bytes:
-        """Return the snapshot as bytes for `decoded`."""
-        parts = {_JOIN: self.join, _KNOBS: self.knobs}
-        parts |= {f"{GROUPS}{step}": data for step, data in self.groups.items()}
-        parts |= {f"{LOOKUP}{relation}": data for relation, data in self.lookups.items()}
-        return encode_parts(parts)
-
-    @classmethod
-    def decoded(cls, data: bytes) -> BucketSnapshot:
-        """Return the snapshot of which `encoded` has returned `data`."""
-        parts = decode_parts(data)
-        join = parts[_JOIN]
-        if join is None:
-            raise AssertionError("a snapshot without a join")
-        return cls(join, after(GROUPS, parts), after(LOOKUP, parts), parts[_KNOBS])
 
 
 class BucketTask:
@@ -92,20 +58,20 @@ class BucketTask:
         restored: the state after an earlier batch; `None` before the first.
     """
 
-    def __init__(self, plan: BucketPlan, store: SegmentStore, restored: BucketSnapshot | None) -> None:
-        self._knobs = Knobs(restored.knobs if restored is not None else None, plan.steps)
+    def __init__(self, plan: BucketPlan, store: SegmentStore, restored: bytes | None) -> None:
+        parts = {} if restored is None else decode_parts(restored)
+        self._knobs = Knobs(parts.get(_KNOBS), plan.steps)
         self._plan = plan = self._knobs.turned(plan)
         self._profile = store.profile
-        self._join = _join(plan, store, restored.join if restored is not None else None)
+        self._join = _join(plan, store, parts.get(_JOIN))
         if restored is not None:
             require_same(self._join.notes["made_with"], plan.made_with)
         else:
             self._join.notes["buckets"] = plan.buckets
         self._join.notes["made_with"] = dict(plan.made_with)
-        had = restored.groups if restored is not None else {}
+        had = after(GROUPS, parts)
         self._groups = [KeptGroups(each, store, had.get(each.step)) for each in plan.groups]
-        snapshots = restored.lookups if restored is not None else {}
-        self._lookups = Lookups(plan.lookups, store, snapshots, plan.looked_up, plan.streams)
+        self._lookups = Lookups(plan.lookups, store, after(LOOKUP, parts), plan.looked_up, plan.streams)
         self._behind = ResultSteps(plan.behind)
         self._times = self._join.times()
         self._latest = {step.role: LatestRows(step) for step in plan.written if step.key}
@@ -124,14 +90,12 @@ class BucketTask:
             groups.keep(share)
         self._join.notes["buckets"] = share.buckets
 
-    def snapshot(self) -> BucketSnapshot:
+    def snapshot(self) -> bytes:
         """Return the state for `restored`, without the segments."""
-        return BucketSnapshot(
-            self._join.snapshot(),
-            {groups.plan.step: groups.snapshot() for groups in self._groups},
-            self._lookups.snapshot(),
-            self._knobs.snapshot(),
-        )
+        parts = {_JOIN: self._join.snapshot(), _KNOBS: self._knobs.snapshot()}
+        parts |= {f"{GROUPS}{groups.plan.step}": groups.snapshot() for groups in self._groups}
+        parts |= {f"{LOOKUP}{relation}": data for relation, data in self._lookups.snapshot().items()}
+        return encode_parts(parts)
 
     def run(self, packed: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, bytes | pa.RecordBatch]]:
         """Run one batch.
