@@ -66,7 +66,7 @@ def metrics_page() -> str:
     """Return docs/metrics.md: the catalogue, with what the sidecar itself knows."""
     lines = ["| metric | kind | counts |", "|---|---|---|"]
     catalogue = {
-        f"endmark_{name}": doc for name, doc in metrics.CATALOGUE.items() if name not in IN_HISTOGRAMS
+        f"endmark_{name}": known.doc for name, known in metrics.CATALOGUE.items() if name not in IN_HISTOGRAMS
     }
     for name, doc in (OWN | OF_LOGINS | catalogue).items():
         lines.append(_row(f"`{name}`", "counter" if metrics.is_counter(name) else "gauge", doc))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from endmark.control.database import FinishedBatch
+from endmark.metrics import total
 from endmark_ops import health
-from endmark_ops.metric_sums import summed
 from endmark_ops.source import Snapshot
 from endmark_ops.totals import by_name
 
@@ -53,17 +53,17 @@ def _of_progress(totals: dict[str, float]) -> list[str]:
 
 
 def _of_memory(totals: dict[str, float]) -> list[str]:
-    waiting = summed(totals, "lookup_pending_bytes") + summed(totals, "lookup_held_bytes")
-    full = waiting > _FULL_SHARE * (summed(totals, "lookup_memory_bytes") or float("inf"))
-    spills = summed(totals, "join_spilled_bytes") > 0
+    waiting = total(totals, "lookup_pending_bytes") + total(totals, "lookup_held_bytes")
+    full = waiting > _FULL_SHARE * (total(totals, "lookup_memory_bytes") or float("inf"))
+    spills = total(totals, "join_spilled_bytes") > 0
     found = ["rows that wait for a lookup take nine tenths of their memory"] if full else []
     return [*found, "the join's rows exceed its memory"] if spills else found
 
 
 def _of_bad_records(last: Sequence[FinishedBatch]) -> list[str]:
     def share(bad: str, of: str) -> float:
-        whole = sum(summed(batch.samples, of) for batch in last)
-        return sum(summed(batch.samples, bad) for batch in last) / whole if whole else 0.0
+        whole = sum(total(batch.samples, of) for batch in last)
+        return sum(total(batch.samples, bad) for batch in last) / whole if whole else 0.0
 
     found = []
     if share("dead_letters_total", "records_total") > _BAD_SHARE:

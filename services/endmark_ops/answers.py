@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from endmark.control.database import FinishedBatch
-from endmark.metrics import CATALOGUE, Samples, sample
+from endmark.metrics import CATALOGUE, Metric, Samples, sample
 from endmark_ops import health
 from endmark_ops.latencies import stream_latencies
 from endmark_ops.models import BatchPoint, LastBatch, RunInfo, Sample, Status, Total
 from endmark_ops.progress import stream_progress
 from endmark_ops.source import Run, Snapshot
 from endmark_ops.totals import by_name
-from endmark_ops.units import UNITS
 
 
 def status_of(pipeline: str, snapshot: Snapshot, stale_seconds: float) -> Status:
@@ -73,12 +72,13 @@ def _last_batch(snapshot: Snapshot) -> LastBatch | None:
 
 
 def _totals(totals: Samples) -> list[Total]:
+    unknown = Metric(unit="", doc="")  # of a job of another version
     return [
         Total(
             name=name,
             kind="counter" if name.endswith("_total") else "gauge",
-            unit=UNITS.get(name, ""),
-            help=CATALOGUE.get(name, ""),
+            unit=CATALOGUE.get(name, unknown).unit,
+            help=CATALOGUE.get(name, unknown).doc,
             samples=[Sample(labels=labels, value=value) for labels, value in samples],
         )
         for name, samples in by_name(totals).items()

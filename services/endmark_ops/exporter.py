@@ -79,7 +79,8 @@ class _Families:
         family = self._families.get(name)
         if family is None:
             kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            text = OWN.get(name, CATALOGUE.get(name.removeprefix("endmark_"), ""))
+            known = CATALOGUE.get(name.removeprefix("endmark_"))
+            text = OWN.get(name, "" if known is None else known.doc)
             family = self._families[name] = kind(name, text)
         family.add_sample(name, dict(labels), value)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from endmark.control.database import FinishedBatch
+from endmark.metrics import total
 from endmark_ops import health
 from endmark_ops.alerts import alerts
-from endmark_ops.metric_sums import summed
 from endmark_ops.models import OldestProgress, PipelineOverview, StreamProgress
 from endmark_ops.progress import stream_progress
 from endmark_ops.source import OpsSource, Snapshot
@@ -51,7 +51,7 @@ def _rate(snapshot: Snapshot, last: Sequence[FinishedBatch], stale_seconds: floa
     if len(own) < 2 or (seconds := own[-1].committed_at - own[0].committed_at) <= 0:
         return None
     silence = snapshot.now - own[-1].committed_at - 2 * seconds / (len(own) - 1)
-    records = sum(summed(batch.samples, "records_total") for batch in own[1:])
+    records = sum(total(batch.samples, "records_total") for batch in own[1:])
     return records / (seconds + max(0.0, silence))
 
 

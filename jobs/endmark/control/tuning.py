@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from endmark.control.autotune import WHO, Autotune, Spent, Tuned, read_turns
 from endmark.control.knobs import filed, steps_of
-from endmark.metrics import parse, sample
+from endmark.metrics import sample, total
 from endmark.operators.lookup.strategies import STRATEGIES
 from endmark.wire.control import Turn
 
@@ -107,5 +107,4 @@ def _reads(relation: str, samples: Samples) -> Spent:
 def _joins(samples: Samples) -> Spent:
     """Return the seconds that purging and probing took, and the records of both streams."""
     phases = (sample("profile_seconds_total", phase=phase) for phase in ("purge", "probe"))
-    records = sum(count for key, count in samples.items() if parse(key)[0] == "records_total")
-    return Spent(sum(samples.get(phase, 0.0) for phase in phases), records)
+    return Spent(sum(samples.get(phase, 0.0) for phase in phases), total(samples, "records_total"))

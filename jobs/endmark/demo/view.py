@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from endmark.control.description import Description
-from endmark.metrics import Samples, parse, sample
+from endmark.metrics import Samples, sample, total
 
 if TYPE_CHECKING:
     from endmark.control.database import OpsDatabase
@@ -100,9 +100,4 @@ def lookup_lines(state: DemoState) -> list[str]:
 
 
 def _sum(totals: Samples, name: str, **labels: str) -> str:
-    matching = (
-        value
-        for key, value in totals.items()
-        if (parsed := parse(key))[0] == name and labels.items() <= parsed[1].items()
-    )
-    return f"{sum(matching):,.0f}"
+    return f"{total(totals, name, **labels):,.0f}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from endmark.metrics import Samples, add, parse, sample
+from endmark.metrics import Samples, add, sample, total
 from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 
 if TYPE_CHECKING:
@@ -73,12 +73,12 @@ def measured_state(
         return counts.get(sample(name, operator="join", stream=stream), 0.0) / number
 
     seconds = _seconds(streams, batches[0].samples, batches[-1].samples)
-    announced = _total(counts, "propagated_punctuations_total", {})
+    announced = total(counts, "propagated_punctuations_total")
     held_back = None
     if PRESETS[preset].propagate is Propagation.EARLY and announced and seconds is not None:
         # Little's law: the keys that wait, over the keys that are announced in a second.
         held_back = {
-            name: _total(counts, "pending_punctuations", {"stream": name}) / number * seconds / announced
+            name: total(counts, "pending_punctuations", stream=name) / number * seconds / announced
             for name in streams
         }
     return MeasuredState(
@@ -98,9 +98,3 @@ def _seconds(streams: Sequence[str], first: Samples, last: Samples) -> float | N
         return None
     seconds = min(last[key] - first[key] for key in keys)
     return seconds if seconds > 0 else None
-
-
-def _total(counts: Samples, name: str, labels: Mapping[str, str]) -> float:
-    """Return the sum of a metric's samples that have these labels, and maybe others."""
-    found = ((*parse(key), value) for key, value in counts.items())
-    return sum(value for metric, own, value in found if metric == name and labels.items() <= own.items())
