@@ -20,7 +20,6 @@ import pyarrow as pa
 from endmark.engine import channels
 from endmark.engine.channels import stream_channel
 from endmark.engine.closing_patterns import ClosingPatterns, narrowed
-from endmark.engine.ingest.punctuation_rows import closed_keys
 from endmark.engine.streams import StreamPlan, arrow_schema, microseconds
 from endmark.metrics import sample
 from endmark.operators.stream_join.announce import aligned
@@ -187,7 +186,7 @@ class DerivedStream:
             if restricted is None:
                 raise AssertionError(f"{text} is no promise of {self.stream.name}")
             promise = self.stream.side.codec.read_patterns(restricted, _ORIGIN)
-            if keys := closed_keys(promise, on):
+            if keys := promise.keys_named(on):
                 named |= {tuple(key[name] for name in on): key for key in keys}
             else:
                 promises[json.dumps(restricted, sort_keys=True)] = promise

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self, TypeVar
 
 from endmark.domain import Domain, PunctuationError, Value
 from endmark.punctuation.algebra import meet, normal
-from endmark.punctuation.pattern import Anything, Nothing, Pattern
+from endmark.punctuation.pattern import Anything, Equals, Nothing, OneOf, Pattern, values_of
 
 Written = TypeVar("Written")
 
@@ -91,6 +91,18 @@ class Punctuation:
     def names(self) -> tuple[str, ...]:
         """Return the attributes that the punctuation restricts."""
         return tuple(name for name, _ in self.patterns)
+
+    def keys_named(self, on: Sequence[str]) -> list[dict[str, Value]]:
+        """Return the keys of the columns `on` that the punctuation names; an empty list if it names none.
+
+        It names keys if it has one value of each column in `on`, or several values of a single column.
+        """
+        if not set(self.names()) <= set(on):
+            return []
+        values = {name: values_of(each) for name, each in self.patterns if isinstance(each, Equals | OneOf)}
+        if len(values) < len(on) or (len(on) > 1 and any(len(several) != 1 for several in values.values())):
+            return []
+        return [dict(zip(values, key, strict=True)) for key in zip(*values.values(), strict=True)]
 
     def matches(self, row: Mapping[str, Value | None]) -> bool:
         """Return whether a row is in the set; `row` has a value of each attribute."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from endmark.engine.ingest.punctuation_rows import closed_keys
 from endmark.state import codec
 
 if TYPE_CHECKING:
@@ -53,6 +52,6 @@ class OverKeys:
             found.append(came.closed_keys.select(list(self.joined)).rename_columns(self.columns.names))
         for promise in came.promises:
             if set(promise.names()) == set(self.columns.names):
-                keys = closed_keys(promise, tuple(self.columns.names))
+                keys = promise.keys_named(self.columns.names)
                 found.append(pa.RecordBatch.from_pylist(keys, self.columns))
         return codec.concat(found) if found else None

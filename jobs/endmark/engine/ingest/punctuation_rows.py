@@ -9,14 +9,13 @@ import pyarrow as pa
 
 from endmark.engine import channels
 from endmark.engine.channels import stream_channel
-from endmark.punctuation.pattern import Equals, OneOf, values_of
+from endmark.punctuation.pattern import Equals
 from endmark.punctuation.punctuation import Origin, Punctuation
 
 if TYPE_CHECKING:
     from endmark.condition_failures import Failures
     from endmark.engine.channels import Buckets, Packer
     from endmark.engine.streams import ClosingPlan, StreamPlan
-    from endmark.punctuation.pattern import Value
     from endmark.state.search import Ints
 
 
@@ -72,7 +71,7 @@ class PromisePacker:
             promise: the punctuation, by the stream's names of its columns.
         """
         stream, types = self._stream, self._stream.side.schema
-        named = closed_keys(promise, stream.on)
+        named = promise.keys_named(stream.on)
         if named:
             kinds = pa.schema([(name, types.field(f"{stream.side.name}_{name}").type) for name in stream.on])
             keys = pa.RecordBatch.from_pylist(named, kinds)
@@ -114,16 +113,3 @@ class PromisePacker:
             patterns = {name: Equals(value) for name, value in values.items()}
             self.promise(partition, offset, Punctuation.of(self._stream.name, patterns))
         return int(last.num_rows)
-
-
-def closed_keys(promise: Punctuation, on: tuple[str, ...]) -> list[dict[str, Value]]:
-    """Return the keys that a promise names; an empty list if it names none.
-
-    A promise names keys if it has one value of each column in `on`, or several values of a single column.
-    """
-    if not set(promise.names()) <= set(on):
-        return []
-    values = {name: values_of(each) for name, each in promise.patterns if isinstance(each, Equals | OneOf)}
-    if len(values) < len(on) or (len(on) > 1 and any(len(several) != 1 for several in values.values())):
-        return []
-    return [dict(zip(values, key, strict=True)) for key in zip(*values.values(), strict=True)]
