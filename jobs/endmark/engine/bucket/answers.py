@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from endmark.domain import Value
     from endmark.engine.bucket.lookups import Lookups
     from endmark.engine.bucket.plan import BucketPlan
-    from endmark.engine.groups.kept import KeptGroups
+    from endmark.engine.groups.bucket_groups import BucketGroups
     from endmark.operators.stream_join.segment_join import SegmentJoin
     from endmark.state.keys import Keys
 
@@ -30,7 +30,7 @@ def answers(
     plan: BucketPlan,
     join: SegmentJoin,
     lookups: Lookups,
-    groups: Sequence[KeptGroups],
+    groups: Sequence[BucketGroups],
 ) -> Iterator[dict[str, Any]]:
     """Yield the answers to the questions of a batch that are about a key of this bucket, ready for JSON.
 

@@ -11,7 +11,7 @@ from endmark.operators.stream_join.side import NEVER
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from endmark.engine.groups.kept import KeptGroups
+    from endmark.engine.groups.bucket_groups import BucketGroups
     from endmark.operators.stream_join.members import Member
     from endmark.operators.stream_join.segment_join import SegmentJoin
     from endmark.operators.stream_join.side import SideState
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _SECOND = 1_000_000
 
 
-def state_samples(join: SegmentJoin, groups: Sequence[KeptGroups]) -> Counter[str]:
+def state_samples(join: SegmentJoin, groups: Sequence[BucketGroups]) -> Counter[str]:
     """Return the sizes of a bucket's state after a batch, given its groups by the join key."""
     samples: Counter[str] = Counter()
     for side in join.sides:
@@ -46,7 +46,7 @@ def state_samples(join: SegmentJoin, groups: Sequence[KeptGroups]) -> Counter[st
     return samples
 
 
-def group_samples(groups: KeptGroups) -> Counter[str]:
+def group_samples(groups: BucketGroups) -> Counter[str]:
     """Return the sizes of a bucket's open groups of an aggregate."""
     samples: Counter[str] = Counter()
     for kept in groups.open.lists.values():

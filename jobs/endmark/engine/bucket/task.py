@@ -19,7 +19,7 @@ from endmark.engine.bucket.lookups import Lookups, missed_letters
 from endmark.engine.bucket.plan import require_same
 from endmark.engine.bucket.result_steps import ResultSteps
 from endmark.engine.bucket.state_samples import progress_samples, state_samples
-from endmark.engine.groups.kept import KeptGroups
+from endmark.engine.groups.bucket_groups import BucketGroups
 from endmark.engine.snapshot_parts import GROUPS, after, decode_parts, encode_parts
 from endmark.engine.violation_rows import violation_rows
 from endmark.metrics import Samples, sample
@@ -70,7 +70,7 @@ class BucketTask:
             self._join.notes["buckets"] = plan.buckets
         self._join.notes["made_with"] = dict(plan.made_with)
         had = after(GROUPS, parts)
-        self._groups = [KeptGroups(each, store, had.get(each.step)) for each in plan.groups]
+        self._groups = [BucketGroups(each, store, had.get(each.step)) for each in plan.groups]
         self._lookups = Lookups(plan.lookups, store, after(LOOKUP, parts), plan.looked_up, plan.streams)
         self._behind = ResultSteps(plan.behind)
         self._times = self._join.times()

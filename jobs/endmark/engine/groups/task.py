@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from endmark.engine import channels
 from endmark.engine.bucket.state_samples import group_samples
-from endmark.engine.groups.kept import KeptGroups
+from endmark.engine.groups.bucket_groups import BucketGroups
 from endmark.engine.snapshot_parts import GROUPS, after, decode_parts, encode_parts
 from endmark.operators.stream_join.announce import Report, aligned
 from endmark.operators.stream_join.promises import PromiseUnion
@@ -46,7 +46,9 @@ class GroupTask:
         self._stage = stage
         self._profile = store.profile
         snapshots = {} if restored is None else after(GROUPS, decode_parts(restored))
-        self._groups = [KeptGroups(each.plan, store, snapshots.get(each.plan.step)) for each in stage.groups]
+        self._groups = [
+            BucketGroups(each.plan, store, snapshots.get(each.plan.step)) for each in stage.groups
+        ]
         if restored is None:
             self._notes[_BUCKETS] = len(stage.buckets)
 

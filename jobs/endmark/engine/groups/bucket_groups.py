@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from endmark.state.store import SegmentStore
 
 
-class KeptGroups:
+class BucketGroups:
     """The groups of one aggregate in one bucket.
 
     Attributes:
