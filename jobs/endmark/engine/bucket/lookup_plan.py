@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from endmark.engine.bucket.over_keys import OverKeys
+from endmark.engine.bucket.evicted_keys import EvictedKeys
 from endmark.engine.channels import VALUE
 from endmark.engine.streams import microseconds
 from endmark.operators.lookup.cache import CacheSpec
@@ -47,7 +47,7 @@ class LookupPlan:
         buckets: the number of buckets, which share the lookup's memory.
         page_rows: the number of rows on a page in the source's directory.
         paged: makes a directory, given the number of rows on a page.
-        over: finds keys that the cache need not keep; `None` if punctuations cannot name any.
+        evicted: finds keys that the cache need not keep; `None` if punctuations cannot name any.
     """
 
     stream: str
@@ -62,7 +62,7 @@ class LookupPlan:
     buckets: int
     page_rows: int
     paged: Callable[[int], PageDirectory]
-    over: OverKeys | None = None
+    evicted: EvictedKeys | None = None
 
     @property
     def fate(self) -> Fate:
@@ -127,7 +127,7 @@ def lookup_plan(
         buckets=buckets,
         page_rows=declared.page_rows,
         paged=reader.directory,
-        over=OverKeys.of(stream, key),
+        evicted=EvictedKeys.of(stream, key),
     )
 
 

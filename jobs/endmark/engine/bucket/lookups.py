@@ -187,10 +187,10 @@ class _Lookup:
 
     def evict(self, came: StreamBatch) -> None:
         """Evict the rows of R from the cache that the stream will not ask for again."""
-        if self._cache is not None and self.plan.over is not None:
-            over = self.plan.over.closed_keys(came)
-            if over is not None:
-                self._cache.evict(over)
+        if self._cache is not None and self.plan.evicted is not None:
+            keys = self.plan.evicted.closed_keys(came)
+            if keys is not None:
+                self._cache.evict(keys)
 
     def samples(self) -> Samples:
         output = self.gated.output

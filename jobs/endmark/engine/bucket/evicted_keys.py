@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class OverKeys:
+class EvictedKeys:
     """Finds the keys that punctuations of a stream close by name, with a value for each looked-up column.
 
     A punctuation holds for its own partition. If rows of another partition have the key, it is read again.

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from endmark.engine.bucket.over_keys import OverKeys
+from endmark.engine.bucket.evicted_keys import EvictedKeys
 from endmark.engine.streams import stream_plans
 from endmark.metrics import sample
 from endmark.operators.stream_batch import StreamBatch
@@ -54,14 +54,14 @@ def test_a_key_that_is_named_is_read_again(tmp_path: Path, key: str, said: Recor
     assert cached(bid(1, 2)) == (0 if forgotten else 1)
 
 
-def _sales(key: list[str], punctuated_on: list[str]) -> OverKeys | None:
+def _sales(key: list[str], punctuated_on: list[str]) -> EvictedKeys | None:
     shops: dict[str, Any] = {"key": ["day", "shop"], "columns": {"day": "date", "shop": "string"}}
     cards = DOCUMENT["relations"]["cards"] | shops
     sales = DOCUMENT["streams"]["sales"] | {"punctuated_on": punctuated_on}
     document = changed(known={"key": key}, matched={"where": None})
     streams = DOCUMENT["streams"] | {"sales": sales}
     pipeline = Pipeline.model_validate(document | {"relations": {"cards": cards}, "streams": streams})
-    return OverKeys.of(
+    return EvictedKeys.of(
         stream_plans(pipeline, {"offers": 1, "sales": 1})["sales"], [f"sales_{name}" for name in key]
     )
 
@@ -88,4 +88,4 @@ def test_punctuations_on_other_columns_say_nothing() -> None:
     assert over.closed_keys(StreamBatch()) is None
     pipeline = make_pipeline(punctuated=(True, True))
     bids = stream_plans(pipeline, {"all.items": 1, "all.bids": 1})["bids"]
-    assert OverKeys.of(bids, ["bids_seller_id"]) is None
+    assert EvictedKeys.of(bids, ["bids_seller_id"]) is None
