@@ -26,10 +26,10 @@ def decode_parts(data: bytes) -> dict[str, bytes | None]:
     return dict(zip(names.to_pylist(), parts.to_pylist(), strict=True))
 
 
-def after(beginning: str, parts: Mapping[str, bytes | None]) -> dict[str, bytes]:
-    """Return the parts whose names begin with a text, by the rest of their names."""
+def with_prefix(prefix: str, parts: Mapping[str, bytes | None]) -> dict[str, bytes]:
+    """Return the parts whose names have a prefix, by the rest of their names."""
     return {
-        name.removeprefix(beginning): part
+        name.removeprefix(prefix): part
         for name, part in parts.items()
-        if part is not None and name.startswith(beginning)
+        if part is not None and name.startswith(prefix)
     }

@@ -9,7 +9,7 @@ from endmark.engine import channels
 from endmark.engine.bucket.task import LOOKUP, BucketTask
 from endmark.engine.groups.stage import GroupStage
 from endmark.engine.groups.task import GroupTask
-from endmark.engine.snapshot_parts import after, decode_parts
+from endmark.engine.snapshot_parts import decode_parts, with_prefix
 from endmark.state import manifest
 from endmark.state.store import SegmentStore
 
@@ -30,7 +30,7 @@ SNAPSHOT = "snapshot"
 
 def is_idle(snapshot: bytes) -> bool:
     """Return whether no row waits in a lookup of the bucket that has a snapshot."""
-    return not any(map(manifest.live_rows, after(LOOKUP, decode_parts(snapshot)).values()))
+    return not any(map(manifest.live_rows, with_prefix(LOOKUP, decode_parts(snapshot)).values()))
 
 
 class StateBlobs:

@@ -20,7 +20,7 @@ from endmark.engine.bucket.plan import require_same
 from endmark.engine.bucket.result_steps import ResultSteps
 from endmark.engine.bucket.state_samples import progress_samples, state_samples
 from endmark.engine.groups.bucket_groups import BucketGroups
-from endmark.engine.snapshot_parts import GROUPS, after, decode_parts, encode_parts
+from endmark.engine.snapshot_parts import GROUPS, decode_parts, encode_parts, with_prefix
 from endmark.engine.violation_rows import violation_rows
 from endmark.metrics import Samples, sample
 from endmark.operators.nary_join.join import NaryJoin
@@ -69,9 +69,9 @@ class BucketTask:
         else:
             self._join.notes["buckets"] = plan.buckets
         self._join.notes["made_with"] = dict(plan.made_with)
-        had = after(GROUPS, parts)
+        had = with_prefix(GROUPS, parts)
         self._groups = [BucketGroups(each, store, had.get(each.step)) for each in plan.groups]
-        self._lookups = Lookups(plan.lookups, store, after(LOOKUP, parts), plan.looked_up, plan.streams)
+        self._lookups = Lookups(plan.lookups, store, with_prefix(LOOKUP, parts), plan.looked_up, plan.streams)
         self._behind = ResultSteps(plan.behind)
         self._times = self._join.times()
         self._latest = {step.role: LatestRows(step) for step in plan.written if step.key}

@@ -13,7 +13,7 @@ import pyarrow as pa
 from endmark.engine import channels
 from endmark.engine.bucket.state_samples import group_samples
 from endmark.engine.groups.bucket_groups import BucketGroups
-from endmark.engine.snapshot_parts import GROUPS, after, decode_parts, encode_parts
+from endmark.engine.snapshot_parts import GROUPS, decode_parts, encode_parts, with_prefix
 from endmark.operators.stream_join.announce import Report, aligned
 from endmark.operators.stream_join.promises import PromiseUnion
 from endmark.state import codec
@@ -45,7 +45,7 @@ class GroupTask:
     def __init__(self, stage: GroupStage, store: SegmentStore, restored: bytes | None) -> None:
         self._stage = stage
         self._profile = store.profile
-        snapshots = {} if restored is None else after(GROUPS, decode_parts(restored))
+        snapshots = {} if restored is None else with_prefix(GROUPS, decode_parts(restored))
         self._groups = [
             BucketGroups(each.plan, store, snapshots.get(each.plan.step)) for each in stage.groups
         ]

@@ -127,7 +127,7 @@ class _Task:
         timestamps = int64(batch.column("timestamp"))
         self._times.setdefault(stream.name, Counter()).update(count_times(timestamps, self._began))
         if stream.side.idle is not None:
-            self._hear(stream, partition, timestamps)
+            self._note_timestamps(stream, partition, timestamps)
         self._counts[sample("records_total", stream=stream.name)] += batch.num_rows
         batch = self._without_tombstones(stream, batch)
         offsets, timestamps = int64(batch.column("offset")), int64(batch.column("timestamp"))
@@ -139,7 +139,7 @@ class _Task:
         self._counts[sample("rows_total", stream=stream.name)] += parsed.rows.num_rows
         punctuations = parsed.closed_keys.num_rows + len(parsed.promises)
         self._counts[sample("punctuations_total", stream=stream.name)] += punctuations
-        self._of_partition("partition_punctuations_total", stream, partition, punctuations)
+        self._count("partition_punctuations_total", stream, partition, punctuations)
         if parsed.skipped:
             self._counts[sample("tombstones_total", stream=stream.name)] += parsed.skipped
         if parsed.extra:
@@ -177,12 +177,12 @@ class _Task:
         example = {"records": 0, "at": at, "error": storable(rejection.error, _EXAMPLE_LENGTH)}
         reasons.setdefault(rejection.reason, example)["records"] += 1
 
-    def _hear(self, stream: StreamPlan, partition: int, times: np.ndarray) -> None:
+    def _note_timestamps(self, stream: StreamPlan, partition: int, times: np.ndarray) -> None:
         heard = self._heard.get((stream.name, partition), ())
         both = np.array([*heard, times.min(), times.max()])
         self._heard[stream.name, partition] = int(both.min()), int(both.max())
 
-    def _of_partition(self, name: str, stream: StreamPlan, partition: int, count: int) -> None:
+    def _count(self, name: str, stream: StreamPlan, partition: int, count: int) -> None:
         at = str(stream.member.partition(partition))
         self._counts[sample(name, stream=stream.name, partition=at)] += count
 
@@ -240,13 +240,15 @@ class _Task:
         if not bad.any():
             return stepped
         if (bad & stepped.kept).any():
-            self._set_aside(stream, partition, reason, _kept(stream, partition, stepped.where(bad), offsets))
+            self._pack_violations(
+                stream, partition, reason, _kept(stream, partition, stepped.where(bad), offsets)
+            )
         return stepped.where(~bad)
 
-    def _set_aside(self, stream: StreamPlan, partition: int, reason: str, rows: pa.RecordBatch) -> None:
+    def _pack_violations(self, stream: StreamPlan, partition: int, reason: str, rows: pa.RecordBatch) -> None:
         broken = violation_rows(stream, reason, rows)
         self._counts[sample("violations_total", stream=stream.name, reason=reason)] += broken.num_rows
-        self._of_partition("partition_violations_total", stream, partition, broken.num_rows)
+        self._count("partition_violations_total", stream, partition, broken.num_rows)
         self.packer.add(self._buckets.labels[0], channels.VIOLATIONS, broken)
 
     def _pack_rows(
@@ -271,7 +273,7 @@ class _Task:
         if stream.keeps_value:
             rows = rows.append_column(VALUE, values.take(pa.array(parsed.row_at[kept])))
         if late.any():
-            self._set_aside(stream, partition, "late", rows.filter(pa.array(late)))
+            self._pack_violations(stream, partition, "late", rows.filter(pa.array(late)))
             rows = rows.filter(pa.array(~late))
         for label, share in self._buckets.by_key(rows, stream.side.key):
             self.packer.add(label, stream_channel(channels.ROWS, stream.side.name), share)
@@ -325,9 +327,11 @@ class _Task:
         packed.named_keys(partition, parsed.closed_keys, offsets[parsed.closed_keys_at])
         if stream.closing is not None:
             failures = self._failures.setdefault(stream.name, Failures(stream.closing.condition.field))
-            closing = packed.of_rows(partition, parsed.rows, offsets[parsed.row_at], stream.closing, failures)
+            closing = packed.close_by_rows(
+                partition, parsed.rows, offsets[parsed.row_at], stream.closing, failures
+            )
             self._counts[sample("closing_rows_total", stream=stream.name)] += closing
-            self._of_partition("partition_punctuations_total", stream, partition, closing)
+            self._count("partition_punctuations_total", stream, partition, closing)
         for at, promise in parsed.promises:
             if set(promise.names()) <= set(stream.punctuated_on):  # else a heartbeat, which is in `newest`
                 packed.promise(partition, int(offsets[at]), promise)

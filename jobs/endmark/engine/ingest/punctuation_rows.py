@@ -82,7 +82,7 @@ class PromisePacker:
         for label in self._buckets.labels:
             self._packer.add_json(label, stream_channel(channels.PROMISES, stream.side.name), written)
 
-    def of_rows(
+    def close_by_rows(
         self, partition: int, rows: pa.RecordBatch, offsets: Ints, rule: ClosingPlan, failures: Failures
     ) -> int:
         """Pack the punctuations that rows make by the closing rule; return how many rows met the rule.
