@@ -75,6 +75,14 @@ def kafka_batch(records: Sequence[Located]) -> pa.RecordBatch:
     return pa.record_batch(arrays, schema=KAFKA)
 
 
+def of_one_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Cut batches of records into those of one partition each, in order, as tasks read them from Kafka."""
+    for batch in batches:
+        places = list(zip(*(batch.column(name).to_pylist() for name in ("topic", "partition")), strict=True))
+        for place in dict.fromkeys(places):
+            yield batch.filter(pa.array([each == place for each in places]))
+
+
 def relation_in_memory(declared: Relation, rows: Iterable[tuple[Any, ...]]) -> MemoryRelation:
     schema = arrow_schema(dict(declared.columns))
     columns = list(zip(*rows, strict=True))
@@ -169,7 +177,9 @@ class BucketTasks:
 
     def pack(self, records: Sequence[Located]) -> list[dict[str, Any]]:
         """The packed rows that reach the buckets."""
-        return [row for rows in self._ingest(iter([kafka_batch(records)])) for row in rows.to_pylist()]
+        return [
+            row for rows in self._ingest(of_one_partition([kafka_batch(records)])) for row in rows.to_pylist()
+        ]
 
     def tell(self, channel: str, blob: bytes) -> None:
         """Give each bucket a batch of one blob."""

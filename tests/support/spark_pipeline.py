@@ -24,7 +24,15 @@ from endmark.relation.sql import SqlRelation
 from endmark.spark import plan
 from endmark.spark.tables import targets
 from endmark.state import codec
-from support.bucket_tasks import Located, Tables, announced_together, kafka_batch, number_running, total
+from support.bucket_tasks import (
+    Located,
+    Tables,
+    announced_together,
+    kafka_batch,
+    number_running,
+    of_one_partition,
+    total,
+)
 
 if TYPE_CHECKING:
     from endmark.spark.kafka_source import Through
@@ -160,7 +168,7 @@ class _Files:
     records: DataFrame
 
     def stream(self, spark: SparkSession, through: Through, columns: str) -> DataFrame:
-        return self.records.mapInArrow(through, columns)
+        return self.records.mapInArrow(lambda batches: through(of_one_partition(batches)), columns)
 
 
 def _as_set(tables: Tables) -> dict[str, Counter[str]]:

@@ -50,7 +50,8 @@ class Source(Protocol):
 
         Args:
             spark: the session.
-            through: takes batches of `endmark.kafka.ranges.RECORDS` and returns others. It is pickled.
+            through: takes batches of `endmark.kafka.ranges.RECORDS`, each of one partition and not empty, and
+                returns others. It is pickled.
             columns: the columns of these, as Spark's DDL.
         """
         ...

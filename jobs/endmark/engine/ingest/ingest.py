@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from endmark.condition_failures import Failures
 from endmark.engine import channels
@@ -53,6 +52,8 @@ _EXAMPLE_LENGTH = 300  # the most characters of an error that is an example of i
 
 class Ingest:
     """A function from batches of Kafka's records (`endmark.kafka.ranges.RECORDS`) to packed rows.
+
+    A batch has records of one partition, in the order of offsets, and is not empty.
 
     Args:
         streams: the plans of the streams, by name.
@@ -100,16 +101,16 @@ class _Task:
         self.profile = Profile()
 
     def read(self, batch: pa.RecordBatch) -> None:
-        for topic, partition, records in _by_partition(batch):
-            first, last = (int(int64(records.column("offset"))[at]) for at in (0, -1))
-            self._records += records.num_rows
-            self._until.setdefault(topic, {})[str(partition)] = last + 1
-            with failing_at(lambda: f"topic {topic}, partition {partition}, offsets {first} to {last}"):  # noqa: B023
-                if topic == self._control.plan.topic:
-                    self._read_control(partition, records)
-                else:
-                    stream = self._by_topic[topic]
-                    self._read_partition(stream, stream.member.number(partition), records)
+        topic, partition = (batch.column(name)[0].as_py() for name in ("topic", "partition"))
+        first, last = (int(int64(batch.column("offset"))[at]) for at in (0, -1))
+        self._records += batch.num_rows
+        self._until.setdefault(topic, {})[str(partition)] = last + 1
+        with failing_at(lambda: f"topic {topic}, partition {partition}, offsets {first} to {last}"):
+            if topic == self._control.plan.topic:
+                self._read_control(partition, batch)
+            else:
+                stream = self._by_topic[topic]
+                self._read_partition(stream, stream.member.number(partition), batch)
 
     def _read_control(self, partition: int, batch: pa.RecordBatch) -> None:
         rejections, asked = self._control.pack(partition, batch)
@@ -390,22 +391,6 @@ class _Task:
             report["unreadable"] = self._unreadable
             report["failures"] = [each for failures in self._failures.values() for each in failures.reports()]
             self.packer.add_json(self._buckets.labels[0], channels.METRICS, report)
-
-
-def _by_partition(batch: pa.RecordBatch) -> Iterator[tuple[str, int, pa.RecordBatch]]:
-    """Yield each topic and partition of a batch with its records, in order."""
-    topics, partitions = batch.column("topic"), batch.column("partition")
-    if len(pc.unique(topics)) == len(pc.unique(partitions)) == 1:  # as our source of Kafka's records has it
-        yield topics[0].as_py(), partitions[0].as_py(), batch
-        return
-    origins = pa.table({"topic": topics, "partition": partitions}).group_by(["topic", "partition"])
-    for origin in origins.aggregate([]).to_pylist():
-        topic, partition = origin["topic"], origin["partition"]
-        yield (
-            topic,
-            partition,
-            batch.filter(pc.and_(pc.equal(topics, topic), pc.equal(partitions, partition))),
-        )
 
 
 def _event_times(stream: StreamPlan, parsed: Parsed) -> Ints:
