@@ -8,8 +8,9 @@ from endmark.domain import Domain
 from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline.asked import asked
 from endmark.pipeline.duration_words import in_words
-from endmark.pipeline.fields import require_column, require_key_column, require_name
+from endmark.pipeline.fields import quoted, require_column, require_key_column, require_name
 from endmark.pipeline.formats import FORMATS
+from endmark.pipeline.group_checks import check_groups
 from endmark.pipeline.record_parts import Origin
 from endmark.pipeline.tables import RESERVED, is_group_role, is_latest_role, require_layout
 from endmark.pipeline.unions import require_alike
@@ -47,8 +48,7 @@ def require_sound(pipeline: Pipeline) -> None:
         _check_key(stage)
         for stream in stage.streams:
             _check_duplicates(stage, stream)
-    for groups in pipeline.all_groups:
-        groups.check()
+    check_groups(pipeline)
     _check_tables(pipeline)
     _check_names(pipeline)
     _check_deletions(pipeline)
@@ -124,7 +124,7 @@ def _check_inputs(stage: Stage) -> None:
     if len(stage.inputs) > 2 and stage.join.type is not JoinType.INNER:
         raise ValueError(
             f"{stage.place}.type: only an inner join has more than two inputs; write inner, or leave "
-            f"out {_listed(stage.inputs[2:])}"
+            f"out {quoted(stage.inputs[2:])}"
         )
     # It raises for a field that the preset has no use for.
     stage.join.policy(field=stage.place)
@@ -147,8 +147,8 @@ def _check_lookup(pipeline: Pipeline, lookup: Lookup, field: str) -> None:
     relation = pipeline.relations[lookup.relation]
     if len(lookup.key) != len(relation.key):
         raise ValueError(
-            f"{field}.key: {_listed(lookup.key)} must have a column for each of "
-            f"relations.{lookup.relation}.key: {_listed(relation.key)}"
+            f"{field}.key: {quoted(lookup.key)} must have a column for each of "
+            f"relations.{lookup.relation}.key: {quoted(relation.key)}"
         )
     asked(pipeline, lookup)  # raises for a column that rows do not have
     given = pipeline.stream_of(lookup.relation)
@@ -208,7 +208,7 @@ def _check_promises(stage: Stage, side: str) -> None:
     missing = tuple(name for name in key if name not in declared.promised_on)
     if missing and len(missing) < len(key):
         raise ValueError(
-            f"streams.{side}.punctuated_on: {_listed(missing)} of the {whose} {_listed(key)} is "
+            f"streams.{side}.punctuated_on: {quoted(missing)} of the {whose} {quoted(key)} is "
             "missing; name all of the key, or none of it"
         )
     if declared.unique and declared.clustered:
@@ -221,7 +221,7 @@ def _check_promises(stage: Stage, side: str) -> None:
     for field, by in implied.items():
         if by and (set(by) != set(key) or (field == "ordered" and len(key) > 1)):
             raise ValueError(
-                f"streams.{side}.{field}: {_listed(by)} is not the {whose} {_listed(key)}, so it "
+                f"streams.{side}.{field}: {quoted(by)} is not the {whose} {quoted(key)}, so it "
                 "closes no key; leave it out"
             )
     if declared.forget_keys_after is not None:
@@ -239,7 +239,7 @@ def _check_duplicates(stage: Stage, side: str) -> None:
     if missing := tuple(name for name in stage.key if name not in by):
         origin, _ = stage.key_place
         raise ValueError(
-            f"{field}.by: {_listed(missing)} of {origin} is missing, so duplicates could be in different "
+            f"{field}.by: {quoted(missing)} of {origin} is missing, so duplicates could be in different "
             f"buckets; write by: [{', '.join([*by, *missing])}], as duplicates have the same key anyhow"
         )
     if pipeline.inputs[side].unique:
@@ -364,7 +364,3 @@ def _check_partitions(pipeline: Pipeline, role: str, table: Table, field: str) -
                 f"{field}: column {name!r} is a text of the key, and Delta reads an empty text there as "
                 "null, which is another key; leave it out"
             )
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    return ", ".join(map(repr, names))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated, Any
@@ -208,6 +208,11 @@ def _type_pattern(others: str = "", ending: str = "") -> str:
         ending: the pattern of what may stand behind a type.
     """
     return rf"^({_PLAIN_TYPES}{others}|decimal\(\s*[0-9]+\s*,\s*[0-9]+\s*\)){ending}$"
+
+
+def quoted(names: Sequence[str]) -> str:
+    """Return names in quotes, for an error."""
+    return ", ".join(map(repr, names))
 
 
 def _listed(value: Any) -> Any:

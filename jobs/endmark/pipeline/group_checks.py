@@ -1,4 +1,4 @@
-"""Checks an aggregate of results: its columns, its measures, and that its groups can be final."""
+"""Checks aggregates: their columns, their measures, and that their groups can be final."""
 
 from __future__ import annotations
 
@@ -6,29 +6,37 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from endmark.operators.stream_join.presets import PRESETS, Propagation
-from endmark.pipeline.fields import require_column, require_key_column, require_name
+from endmark.pipeline.fields import quoted, require_column, require_key_column, require_name
 from endmark.pipeline.measures import FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from endmark.pipeline.groups import ResultGroups
+    from endmark.pipeline.groups import Groups, ResultGroups
     from endmark.pipeline.model import Pipeline
+    from endmark.pipeline.rollup import Rollup
     from endmark.pipeline.stage import Stage
     from endmark.pipeline.steps import Measure
 
 
-def check_groups(groups: ResultGroups) -> None:
-    """Check the columns and measures of an aggregate of results, and that its groups can be final.
+def check_groups(pipeline: Pipeline) -> None:
+    """Check the columns and measures of all aggregates, and that their groups can be final.
 
     Raises:
         ValueError: a column does not fit, or no group would ever be final and no table has the groups so far.
     """
+    for groups in pipeline.groups:
+        _check_groups_of_results(groups)
+    for rollup in pipeline.rollups:
+        _check_rollup(rollup)
+
+
+def _check_groups_of_results(groups: ResultGroups) -> None:
     pipeline, aggregate, field = groups.pipeline, groups.aggregate, groups.field
     for reference in aggregate.by:
         _check_group_column(pipeline, reference, f"{field}.by")
     if len(groups.key) < len(aggregate.by):
-        raise ValueError(f"{field}.by: {_listed(aggregate.by)} name a column twice; leave one out")
+        raise ValueError(f"{field}.by: {quoted(aggregate.by)} name a column twice; leave one out")
     if groups.regroups:
         _check_regrouping(groups)
     elif groups.needs_final:
@@ -52,8 +60,8 @@ def _check_regrouping(groups: ResultGroups) -> None:
     if named >= set(pipeline.key) and _closes_keys(pipeline.last_stage):
         whose = "key" if pipeline.join is None else "join key"
         raise ValueError(
-            f"{field}.by: {_listed(by)} has more columns than the {whose} "
-            f"{_listed(pipeline.key)}, or names the stream of one; name that key alone and without a stream, "
+            f"{field}.by: {quoted(by)} has more columns than the {whose} "
+            f"{quoted(pipeline.key)}, or names the stream of one; name that key alone and without a stream, "
             "or leave a column of it out"
         )
     if groups.closers or groups.times or not groups.needs_final:
@@ -61,7 +69,7 @@ def _check_regrouping(groups: ResultGroups) -> None:
     own = [column for origin, column in groups.origins() if origin in pipeline.inputs]
     mends = [*_closing_mends(groups)[:1], *_by_time(groups, own), *_so_far(groups)]
     raise ValueError(
-        f"{field}.by: no stream promises anything about {_listed(by)} that holds for all "
+        f"{field}.by: no stream promises anything about {quoted(by)} that holds for all "
         f"results, so no group would ever close; {', or '.join(mends) or 'leave a column out'}"
     )
 
@@ -120,7 +128,7 @@ def _by_time(groups: ResultGroups, columns: Sequence[str]) -> list[str]:
     return [how if last.announces else f"{how} and {_announcing(last)}"]
 
 
-def _so_far(groups: ResultGroups) -> list[str]:
+def _so_far(groups: Groups) -> list[str]:
     """Say how a table has groups that never close, unless other groups take them."""
     so_far = f"write the groups so far: tables.{groups.step}: {{from: {groups.step}, mode: upsert}}"
     return [] if groups.takers else [so_far]
@@ -136,7 +144,7 @@ def _check_closing(groups: ResultGroups) -> None:
         if earlier is not None and not earlier.announces:
             mends, of_last = [*mends, _announcing(earlier)], "of the last join "
         raise ValueError(
-            f"{field}.by: no stream {of_last}is punctuated on {_listed(pipeline.key)}, so no group would "
+            f"{field}.by: no stream {of_last}is punctuated on {quoted(pipeline.key)}, so no group would "
             f"ever close; {', or '.join([*mends, *_so_far(groups)])}"
         )
     if pipeline.join is not None and PRESETS[pipeline.join.preset].propagate is Propagation.NEVER:
@@ -185,5 +193,41 @@ def _check_measure(pipeline: Pipeline, field: str, measure: Measure, reference: 
         )
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names))
+def _check_rollup(rollup: Rollup) -> None:
+    given, field = rollup.of.columns(), rollup.field
+    for name in rollup.key:
+        require_column(given, name, f"{field}.by")
+        if given[name].many:
+            raise ValueError(f"{field}.by: column {name!r} is {given[name]}; name one of single values")
+        require_key_column(given, name, f"{field}.by")
+    for name, measure in rollup.aggregate.measures.items():
+        if measure.column is not None:
+            _check_rollup_measure(rollup, f"{field}.measures.{name}", measure, measure.column)
+    # Keys of the join that are closed one by one are announced in their buckets alone, and no pattern
+    # tells the stage of the rollup about them. So its groups by the whole join key would stay for ever.
+    if set(rollup.key) >= set(rollup.of.key):
+        raise ValueError(
+            f"{field}.by: {', '.join(rollup.key)} has the whole key of {rollup.of.step}, so each group "
+            "would have one row; leave a column of it out"
+        )
+    if not (rollup.closers or rollup.times or rollup.is_running):
+        raise ValueError(
+            f"{field}.by: no stream promises anything about {', '.join(rollup.key)} that holds for all "
+            f"results, so no group would ever close; {_so_far(rollup)[0]}"
+        )
+
+
+def _check_rollup_measure(rollup: Rollup, field: str, measure: Measure, column: str) -> None:
+    given = rollup.of.columns()
+    require_column(given, column, field)
+    if FUNCTIONS[measure.function].by_place:
+        raise ValueError(
+            f"{field}: {measure.function} goes by the place of a row, and groups of {rollup.of.step} "
+            "have none; write min or max"
+        )
+    if given[column].many:
+        raise ValueError(f"{field}: column {column!r} is {given[column]}; name one of single values")
+    try:
+        rollup.kind(measure, column)
+    except ValueError as error:
+        raise ValueError(f"{field}: {error}") from error

@@ -51,15 +51,6 @@ class Groups(ABC):
     def end_by_time(self) -> bool:
         """True if progress can make groups final. Groups by a join key are final with the keys."""
 
-    @abstractmethod
-    def check(self) -> None:
-        """Check the aggregate.
-
-        Raises:
-            ValueError: it names a column that does not fit, or no group would ever be final and no table has
-                the groups so far.
-        """
-
     @property
     def source(self) -> str:
         """The step whose rows the aggregate takes, or the stream."""
@@ -236,14 +227,3 @@ class ResultGroups(Groups):
 
     def _has_only(self, stream: str) -> bool:
         return all(origin == stream for origin, _ in self.origins())
-
-    def check(self) -> None:
-        """Check the aggregate.
-
-        Raises:
-            ValueError: it names a column that does not fit, or no group would ever be final and no table has
-                the groups so far.
-        """
-        from endmark.pipeline.group_checks import check_groups
-
-        check_groups(self)

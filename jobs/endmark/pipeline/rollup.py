@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from endmark.pipeline.fields import require_column, require_key_column
 from endmark.pipeline.groups import Groups
 from endmark.pipeline.measures import FUNCTIONS
 from endmark.types import ColumnType
@@ -39,10 +38,10 @@ class Rollup(Groups):
         given = self.of.columns()
         found = {name: given[name] for name in self.key}
         for name, measure in self.aggregate.measures.items():
-            found[name] = ColumnType.LONG if measure.column is None else self._kind(measure, measure.column)
+            found[name] = ColumnType.LONG if measure.column is None else self.kind(measure, measure.column)
         return found
 
-    def _kind(self, measure: Measure, column: str) -> ColumnType:
+    def kind(self, measure: Measure, column: str) -> ColumnType:
         """Return the type of a measure of a column of groups.
 
         Raises:
@@ -66,52 +65,3 @@ class Rollup(Groups):
 
     def _has_only(self, stream: str) -> bool:
         return all(origin == stream for origin, _ in self.of.origins())
-
-    def check(self) -> None:
-        """Check the columns that the rollup names, and that its groups can be final or are shown before.
-
-        Raises:
-            ValueError: there is no such column, its type does not fit, a measure goes by a place that groups
-                do not have, the key has all of the first one, the name is taken, or no group would ever be
-                final and no table has the groups so far.
-        """
-        given, field = self.of.columns(), self.field
-        for name in self.key:
-            require_column(given, name, f"{field}.by")
-            if given[name].many:
-                raise ValueError(f"{field}.by: column {name!r} is {given[name]}; name one of single values")
-            require_key_column(given, name, f"{field}.by")
-        for name, measure in self.aggregate.measures.items():
-            if measure.column is not None:
-                self._check_measure(f"{field}.measures.{name}", measure, measure.column)
-        self._check_key(f"{field}.by")
-        if not (self.closers or self.times or self.is_running):
-            raise ValueError(
-                f"{field}.by: no stream promises anything about {', '.join(self.key)} that holds for all "
-                f"results, so no group would ever close; write the groups so far: tables.{self.step}: "
-                f"{{from: {self.step}, mode: upsert}}"
-            )
-
-    def _check_key(self, field: str) -> None:
-        # Keys of the join that are closed one by one are announced in their buckets alone, and no pattern
-        # tells the stage of the rollup about them. So its groups by the whole join key would stay for ever.
-        if set(self.key) >= set(self.of.key):
-            raise ValueError(
-                f"{field}: {', '.join(self.key)} has the whole key of {self.of.step}, so each group "
-                "would have one row; leave a column of it out"
-            )
-
-    def _check_measure(self, field: str, measure: Measure, column: str) -> None:
-        given = self.of.columns()
-        require_column(given, column, field)
-        if FUNCTIONS[measure.function].by_place:
-            raise ValueError(
-                f"{field}: {measure.function} goes by the place of a row, and groups of {self.of.step} "
-                "have none; write min or max"
-            )
-        if given[column].many:
-            raise ValueError(f"{field}: column {column!r} is {given[column]}; name one of single values")
-        try:
-            self._kind(measure, column)
-        except ValueError as error:
-            raise ValueError(f"{field}: {error}") from error
