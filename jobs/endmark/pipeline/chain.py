@@ -18,7 +18,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from endmark.errors import ConfigError
-from endmark.operators.stream_join.presets import PRESETS, Propagation
+from endmark.operators.stream_join.presets import Propagation
 from endmark.pipeline.fields import require_name
 from endmark.pipeline.sources import COORDINATES
 
@@ -195,7 +195,7 @@ def _parked(pipeline: Pipeline, given: str) -> timedelta:
 
 def _promised(stage: Stage) -> Iterator[str]:
     """Yield the columns of results that output punctuations restrict."""
-    rule = Propagation.EARLY if stage.join is None else PRESETS[stage.join.preset].propagate
+    rule = stage.propagation
     if rule is Propagation.NEVER:
         return
     shown = dict(stage.columns)

@@ -256,7 +256,7 @@ def _check_forgetting(stage: Stage, side: str, forget_after: timedelta) -> None:
         raise ValueError(f"{field}: {side} closes no key; leave it out")
     if join is None:
         return
-    if PRESETS[join.preset].propagate is Propagation.CLOSED:
+    if stage.propagation is Propagation.CLOSED:
         raise ValueError(
             f"{field}: preset {join.preset} announces a key once all streams have closed it, so none may "
             f"be forgotten before; leave it out, or choose {step}.preset: {Preset.AUTO}"

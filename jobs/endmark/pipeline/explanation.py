@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from endmark.operators.stream_join.presets import PRESETS, Propagation
+from endmark.operators.stream_join.presets import Propagation
 from endmark.pipeline.boundedness import states
 from endmark.pipeline.picture import about
 from endmark.pipeline.steps import RowStep, UnionStep
@@ -189,10 +189,9 @@ def _final(pipeline: Pipeline, role: str, kept: Sequence[State]) -> str:
 
 
 def _punctuations(stage: Stage) -> str:
-    rule = Propagation.EARLY if stage.join is None else PRESETS[stage.join.preset].propagate
-    if rule is Propagation.NEVER:
+    if stage.propagation is Propagation.NEVER:
         return _NONE
-    if rule is Propagation.CLOSED:
+    if stage.propagation is Propagation.CLOSED:
         return "a row comes for each key that all streams have closed"
     return "a row comes once no later result matches it"
 

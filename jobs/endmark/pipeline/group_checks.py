@@ -147,7 +147,7 @@ def _check_closing(groups: ResultGroups) -> None:
             f"{field}.by: no stream {of_last}is punctuated on {quoted(pipeline.key)}, so no group would "
             f"ever close; {', or '.join([*mends, *_so_far(groups)])}"
         )
-    if pipeline.join is not None and PRESETS[pipeline.join.preset].propagate is Propagation.NEVER:
+    if pipeline.join is not None and pipeline.last_stage.propagation is Propagation.NEVER:
         able = [preset for preset, ability in PRESETS.items() if ability.propagate is not Propagation.NEVER]
         raise ValueError(
             f"{field}: preset {pipeline.join.preset} announces no key, so no group would ever close; "

@@ -518,9 +518,14 @@ class Stage:
         return found
 
     @property
+    def propagation(self) -> Propagation:
+        """The rule by which the stage announces punctuations."""
+        return Propagation.EARLY if self.join is None else PRESETS[self.join.preset].propagate
+
+    @property
     def announces(self) -> bool:
-        """True if patterns are announced, unless the preset announces keys alone."""
-        return self.join is None or PRESETS[self.join.preset].propagate is Propagation.EARLY
+        """True if patterns are announced. By other rules than `EARLY`, keys alone are, or nothing is."""
+        return self.propagation is Propagation.EARLY
 
     def closes_keys(self, given: str) -> bool:
         """Return whether an input can close keys, by punctuations or by a declaration.
