@@ -15,7 +15,7 @@ from endmark.pipeline.record_parts import Origin
 from endmark.pipeline.tables import RESERVED, is_group_role, is_latest_role, require_layout
 from endmark.pipeline.unions import require_alike
 from endmark.pipeline.upserted_rows import require_replaceable
-from endmark.pipeline.written_steps import require_written
+from endmark.pipeline.written_rows import require_written
 from endmark.types import ColumnType, JoinType
 
 if TYPE_CHECKING:
