@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from endmark.domain import Domain
 from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
-from endmark.pipeline.asked import asked
 from endmark.pipeline.duration_words import in_words
 from endmark.pipeline.fields import quoted, require_column, require_key_column, require_name
 from endmark.pipeline.formats import FORMATS
@@ -150,7 +149,7 @@ def _check_lookup(pipeline: Pipeline, lookup: Lookup, field: str) -> None:
             f"{field}.key: {quoted(lookup.key)} must have a column for each of "
             f"relations.{lookup.relation}.key: {quoted(relation.key)}"
         )
-    asked(pipeline, lookup)  # raises for a column that rows do not have
+    pipeline.asked_by(lookup)  # raises for a column that rows do not have
     given = pipeline.stream_of(lookup.relation)
     if given not in pipeline.inputs and lookup.fate == "dead_letter":
         raise ValueError(

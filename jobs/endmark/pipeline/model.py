@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from endmark.pipeline.asked import Asked, asked
 from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Pinned
 from endmark.pipeline.checks import require_sound
 from endmark.pipeline.fields import Model, Name, PipelineName, require_name
@@ -15,6 +14,7 @@ from endmark.pipeline.flow import Flow, flow_of
 from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.groups import RUNNING, Groups, ResultGroups
 from endmark.pipeline.kafka import Kafka
+from endmark.pipeline.lookup_columns import LookupColumns, lookup_columns
 from endmark.pipeline.registry import Registry
 from endmark.pipeline.rollup import Rollup
 from endmark.pipeline.row_steps import checked
@@ -399,9 +399,9 @@ class Pipeline(Model):
         found = checked(stream, self._declared(stream), self._first_steps(way))
         return dict(found[-1].columns if found else self._declared(stream).value_types)
 
-    def asked_by(self, lookup: Lookup) -> Asked:
+    def asked_by(self, lookup: Lookup) -> LookupColumns:
         """Return the columns by which a lookup asks."""
-        return asked(self, lookup)
+        return lookup_columns(self, lookup)
 
     def lookup_in(self, relation: str) -> Lookup:
         """Return the lookup that asks a relation."""

@@ -12,7 +12,7 @@ from endmark.databases import database_url, place, require_files
 from endmark.domain import Domain
 from endmark.errors import ConfigError, MissingPartError
 from endmark.pipeline import Lookup, Pipeline, Relation
-from endmark.pipeline.asked import Column
+from endmark.pipeline.lookup_columns import Column
 from endmark.relation.backend import backend_of
 from endmark.relation.queries import quoted
 from endmark.types import ColumnType

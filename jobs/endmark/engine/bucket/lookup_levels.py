@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from endmark.pipeline import Lookup, Pipeline
-    from endmark.pipeline.asked import Asked
+    from endmark.pipeline.lookup_columns import LookupColumns
     from endmark.row_steps import RowStep
 
 
@@ -40,7 +40,7 @@ class LookupPlace:
     """
 
     step: str
-    asked: Asked
+    asked: LookupColumns
     number: int
     level: int
     first: bool

@@ -32,7 +32,7 @@ class Column(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asked:
+class LookupColumns:
     """The columns by which a lookup asks.
 
     Args:
@@ -49,7 +49,7 @@ class Asked:
         return {column.origin for column in (*self.key, *([] if self.time is None else [self.time]))}
 
 
-def asked(pipeline: Pipeline, lookup: Lookup) -> Asked:
+def lookup_columns(pipeline: Pipeline, lookup: Lookup) -> LookupColumns:
     """Return the columns by which a lookup of a pipeline asks.
 
     Raises:
@@ -63,9 +63,11 @@ def asked(pipeline: Pipeline, lookup: Lookup) -> Asked:
         for reference, kind in zip(lookup.key, kinds, strict=True)
     ]
     if lookup.as_of is None:
-        return Asked(tuple(key), None)
+        return LookupColumns(tuple(key), None)
     field = f"{place}.as_of.stream"
-    return Asked(tuple(key), _column(pipeline, lookup, lookup.as_of.stream, field, ColumnType.TIMESTAMP))
+    return LookupColumns(
+        tuple(key), _column(pipeline, lookup, lookup.as_of.stream, field, ColumnType.TIMESTAMP)
+    )
 
 
 def _column(pipeline: Pipeline, lookup: Lookup, reference: str, field: str, kind: ColumnType) -> Column:
