@@ -12,7 +12,7 @@ from kafka.errors import InvalidPartitionsError, InvalidTopicError, KafkaError, 
 
 from endmark.client.delivery import DEADLINE_SECONDS, Delivery, broker_needed
 from endmark.errors import ConfigError
-from endmark.kafka.cluster import python_client
+from endmark.kafka.cluster import cluster_of
 from endmark.kafka.refusals import refusals_named
 from endmark_feed.message import Kind, Message
 
@@ -45,7 +45,7 @@ def create_topics(
     """
     with broker_needed(bootstrap), refusals_named(bootstrap):
         admin = KafkaAdminClient(
-            **python_client(bootstrap), bootstrap_timeout_ms=round(deadline_seconds * 1000)
+            **cluster_of(bootstrap).python(), bootstrap_timeout_ms=round(deadline_seconds * 1000)
         )
         try:
             existing = set(admin.list_topics()) & set(partitions)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from endmark.kafka.cluster import python_client
+from endmark.kafka.cluster import cluster_of
 
 if TYPE_CHECKING:
     from endmark.kafka.cluster import ClusterOrAddress
@@ -90,7 +90,7 @@ class Broker:
 
     def __init__(self, bootstrap: ClusterOrAddress) -> None:
         self._consumer = KafkaConsumer(
-            **python_client(bootstrap),
+            **cluster_of(bootstrap).python(),
             enable_auto_commit=False,
             allow_auto_create_topics=False,
             metrics_enabled=False,

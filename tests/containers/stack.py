@@ -18,7 +18,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import OffsetSpec
 from kafka.errors import KafkaError
 
-from endmark.kafka.cluster import KafkaCluster, Login, Tls, python_client
+from endmark.kafka.cluster import KafkaCluster, Login, Tls, cluster_of
 from endmark.metrics import parse
 
 ROOT = Path(__file__).parents[2]
@@ -105,7 +105,7 @@ class Stack:
     def records(self) -> int:
         """Records that the broker holds in the topics of both streams; 0 while it does not answer."""
         try:
-            with closing(KafkaAdminClient(**python_client(cluster("operator")))) as admin:
+            with closing(KafkaAdminClient(**cluster_of(cluster("operator")).python())) as admin:
                 latest = {
                     TopicPartition(topic["name"], partition["partition_index"]): OffsetSpec.LATEST
                     for topic in admin.describe_topics(list(_TOPICS))

@@ -22,7 +22,7 @@ from kafka.errors import KafkaError
 from endmark.control.pulse import send
 from endmark.driver.topics import partition_counts
 from endmark.errors import ConfigError
-from endmark.kafka.cluster import KafkaCluster, Tls, python_client
+from endmark.kafka.cluster import KafkaCluster, Tls, cluster_of
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from endmark.wire.control import Turn
@@ -86,7 +86,7 @@ def test_the_feed_publishes_but_turns_no_knob(broker: ComposedBroker) -> None:
     assert done.items > 0
     with pytest.raises(ConfigError, match=r"refuses a request of feed \(TopicAuthorizationFailedError\)"):
         send(feed, CONTROL, TURN)
-    with closing(KafkaConsumer(**python_client(broker.cluster("job")))) as consumer:
+    with closing(KafkaConsumer(**cluster_of(broker.cluster("job")).python())) as consumer:
         [end] = consumer.end_offsets([TopicPartition(CONTROL, 0)]).values()
     assert end == 0
     send(broker.cluster("operator"), CONTROL, TURN)
@@ -100,7 +100,7 @@ def test_nobody_does_anything_without_a_login(broker: ComposedBroker, secrets: P
     ca = Tls(secrets / "kafka_ca")
     for address in (broker.with_login, broker.with_certificate):
         with pytest.raises(KafkaError):
-            KafkaProducer(**python_client(KafkaCluster(address, ca)), bootstrap_timeout_ms=3000)
+            KafkaProducer(**cluster_of(KafkaCluster(address, ca)).python(), bootstrap_timeout_ms=3000)
     stranger = Certificates(secrets.parent / "stranger").make()
     forged = Tls(secrets / "kafka_ca", stranger.path("job.pem"), stranger.path("job.key"))
     with pytest.raises(ConfigError, match="certificate unknown"):

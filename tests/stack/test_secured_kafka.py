@@ -20,7 +20,7 @@ from endmark.control.pulse import send
 from endmark.driver.topics import partition_counts
 from endmark.embedded.process import ManagedProcess
 from endmark.errors import ConfigError
-from endmark.kafka.cluster import KafkaCluster, Login, Tls, python_client
+from endmark.kafka.cluster import KafkaCluster, Login, Tls, cluster_of
 from endmark.punctuation.pattern import Equals
 from endmark.wire.control import Turn
 from support.identity_provider import SCOPE, IdentityProvider
@@ -205,7 +205,7 @@ def test_plain_and_a_certificate_log_in_too(
     plain = KafkaCluster(broker.with_login, tls, Login("PLAIN", "plain", "plain-4711"))
     pair = Tls(certificates.path("ca.pem"), certificates.path("job.pem"), certificates.path("job.key"))
     for kafka in (plain, KafkaCluster(broker.with_certificate, pair)):
-        with closing(KafkaConsumer(**python_client(kafka), bootstrap_timeout_ms=10_000)) as consumer:
+        with closing(KafkaConsumer(**cluster_of(kafka).python(), bootstrap_timeout_ms=10_000)) as consumer:
             assert consumer.topics() == set()  # they have no rights
 
 

@@ -11,7 +11,7 @@ from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.partitioner.default import murmur2
 
 from endmark.errors import MissingPartError
-from endmark.kafka.cluster import python_client
+from endmark.kafka.cluster import cluster_of
 from endmark.kafka.refusals import refusals_named
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Delivery:
         deadline_ms = round(deadline_seconds * 1000)
         with broker_needed(bootstrap), refusals_named(bootstrap):
             self._producer = KafkaProducer(
-                **python_client(bootstrap),
+                **cluster_of(bootstrap).python(),
                 acks="all",
                 enable_idempotence=True,
                 linger_ms=5,

@@ -14,7 +14,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from endmark.errors import UnreachableError
-from endmark.kafka.cluster import python_client
+from endmark.kafka.cluster import cluster_of
 from endmark.kafka.refusals import refusals_named
 from endmark.metrics import sample
 from endmark.wire.control import PULSE
@@ -193,7 +193,7 @@ def _sent(
 
 def _producer(bootstrap: ClusterOrAddress) -> KafkaProducer:
     return KafkaProducer(
-        **python_client(bootstrap),
+        **cluster_of(bootstrap).python(),
         acks="all",
         allow_auto_create_topics=False,
         metrics_enabled=False,

@@ -10,7 +10,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError, KafkaTimeoutError
 
 from endmark.errors import UnreachableError
-from endmark.kafka.cluster import python_client
+from endmark.kafka.cluster import cluster_of
 from endmark.kafka.refusals import refusals_named
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _found(consumer: KafkaConsumer, at: Coordinates) -> SentRecord | None:
 
 def _consumer(bootstrap: ClusterOrAddress) -> KafkaConsumer:
     return KafkaConsumer(
-        **python_client(bootstrap),
+        **cluster_of(bootstrap).python(),
         enable_auto_commit=False,
         auto_offset_reset="none",
         allow_auto_create_topics=False,

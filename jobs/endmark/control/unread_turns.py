@@ -8,7 +8,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from endmark.control.autotune import WHO
-from endmark.kafka.cluster import python_client
+from endmark.kafka.cluster import cluster_of
 from endmark.wire.control import ControlError, Turn, read_control
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class UnreadTurns:
 
     def _opened(self) -> KafkaConsumer:
         consumer = KafkaConsumer(
-            **python_client(self._bootstrap),
+            **cluster_of(self._bootstrap).python(),
             enable_auto_commit=False,
             metrics_enabled=False,
             bootstrap_timeout_ms=_PATIENCE_MS,

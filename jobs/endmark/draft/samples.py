@@ -12,7 +12,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from endmark.errors import ConfigError, UnreachableError
-from endmark.kafka.cluster import python_client
+from endmark.kafka.cluster import cluster_of
 from endmark.kafka.refusals import refusals_named
 from endmark.pipeline.steps import CHECKPOINT_HEADER
 
@@ -114,7 +114,10 @@ def sample_file(topic: str, file: Path) -> Sample:
 
 def _consumer(bootstrap: ClusterOrAddress) -> KafkaConsumer:
     return KafkaConsumer(
-        **python_client(bootstrap), bootstrap_timeout_ms=_ANSWER_MS, enable_auto_commit=False, group_id=None
+        **cluster_of(bootstrap).python(),
+        bootstrap_timeout_ms=_ANSWER_MS,
+        enable_auto_commit=False,
+        group_id=None,
     )
 
 

@@ -16,7 +16,7 @@ from tenacity import (
 )
 
 from endmark.errors import MissingPartError, PartitionError, UnreachableError
-from endmark.kafka.cluster import python_client
+from endmark.kafka.cluster import cluster_of
 from endmark.kafka.refusals import refusals_named
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def make_topic(bootstrap: ClusterOrAddress, topic: str) -> None:
     """
     try:
         with refusals_named(bootstrap):
-            admin = KafkaAdminClient(**python_client(bootstrap), bootstrap_timeout_ms=5000)
+            admin = KafkaAdminClient(**cluster_of(bootstrap).python(), bootstrap_timeout_ms=5000)
             try:
                 if topic not in admin.list_topics():
                     admin.create_topics({topic: {"num_partitions": 1, "replication_factor": -1}})
@@ -68,7 +68,7 @@ def partition_counts(
 
     def ask() -> dict[str, int]:
         with refusals_named(bootstrap):
-            consumer = KafkaConsumer(**python_client(bootstrap), bootstrap_timeout_ms=5000)
+            consumer = KafkaConsumer(**cluster_of(bootstrap).python(), bootstrap_timeout_ms=5000)
             try:
                 for topic in topics:
                     found[topic] = len(consumer.partitions_for_topic(topic) or ())

@@ -125,8 +125,8 @@ class KafkaCluster:
                 found["sasl_oauth_token_provider"] = _tokens(self.login)
         return found
 
-    def java(self) -> dict[str, str]:
-        """Return the settings by which the Java client connects.
+    def spark(self) -> dict[str, str]:
+        """Return the options by which Spark's source and sink connect, which are those of the Java client.
 
         Raises:
             ConfigError: a file of certificates cannot be read.
@@ -151,7 +151,7 @@ class KafkaCluster:
             options = " ".join(f"{name}={_quoted(value)}" for name, value in named.items())
             found["sasl.mechanism"] = self.login.mechanism
             found["sasl.jaas.config"] = f"{_LOGIN_MODULES[self.login.mechanism]} required {options};"
-        return found
+        return {f"kafka.{name}": value for name, value in found.items()}
 
     def librdkafka(self) -> dict[str, str]:
         """Return the settings by which librdkafka connects. They need no file where they are used.
@@ -192,31 +192,9 @@ ClusterOrAddress: TypeAlias = KafkaCluster | str
 """A cluster, or the addresses of the brokers of one that needs neither TLS nor a login."""
 
 
-def python_client(kafka: ClusterOrAddress) -> dict[str, Any]:
-    """Return the arguments by which kafka-python connects.
-
-    Raises:
-        ConfigError: a file of certificates cannot be read.
-    """
-    return _cluster(kafka).python()
-
-
-def spark_options(kafka: ClusterOrAddress) -> dict[str, str]:
-    """Return the options by which Spark's source and sink connect.
-
-    Raises:
-        ConfigError: a file of certificates cannot be read.
-    """
-    return {f"kafka.{name}": value for name, value in _cluster(kafka).java().items()}
-
-
-def librdkafka_settings(kafka: ClusterOrAddress) -> dict[str, str]:
-    """Return the settings by which librdkafka connects.
-
-    Raises:
-        ConfigError: a file of certificates cannot be read.
-    """
-    return _cluster(kafka).librdkafka()
+def cluster_of(kafka: ClusterOrAddress) -> KafkaCluster:
+    """Return the cluster, whichever of the two is given."""
+    return kafka if isinstance(kafka, KafkaCluster) else KafkaCluster(kafka)
 
 
 @lru_cache
@@ -227,10 +205,6 @@ def _tokens(login: Login) -> Tokens:
     tokens = Tokens(login)
     tokens.token()
     return tokens
-
-
-def _cluster(kafka: ClusterOrAddress) -> KafkaCluster:
-    return kafka if isinstance(kafka, KafkaCluster) else KafkaCluster(kafka)
 
 
 def _read(file: Path) -> str:

@@ -11,7 +11,7 @@ from kafka.admin import OffsetSpec
 from kafka.errors import KafkaError
 
 from endmark.errors import EndmarkError
-from endmark.kafka.cluster import python_client
+from endmark.kafka.cluster import cluster_of
 from endmark.kafka.ranges import Range
 from endmark.kafka.refusals import refusals_named
 
@@ -87,7 +87,7 @@ class TopicEnds:
 
     def _answer(self, spec: Any) -> Offsets:
         if self._client is None:
-            self._client = KafkaAdminClient(**python_client(self._kafka), **_CLIENT)
+            self._client = KafkaAdminClient(**cluster_of(self._kafka).python(), **_CLIENT)
         asked = {
             TopicPartition(topic["name"], partition["partition_index"]): spec
             for topic in self._client.describe_topics(self._topics)

@@ -17,7 +17,7 @@ from pyspark.cloudpickle import dumps, loads
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from endmark.kafka.cluster import librdkafka_settings
+from endmark.kafka.cluster import cluster_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ class KafkaSource:
         """Return the streaming frame of what a function makes of the records, as `plan.Source` has it."""
         plan = _Plan(
             self,
-            librdkafka_settings(self.kafka),
+            cluster_of(self.kafka).librdkafka(),
             # The process that plans offsets need not import what the function does.
             dumps(through),  # type: ignore[no-untyped-call]
             columns,

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from endmark.domain import Domain
 from endmark.driver.topics import partition_counts
 from endmark.engine.streams import arrow_schema, ddl, spark_type
-from endmark.kafka.cluster import spark_options
+from endmark.kafka.cluster import cluster_of
 from endmark.pipeline.steps import BATCH_HEADER, CHECKPOINT_HEADER
 from endmark.pipeline.tables import is_step_role, step_of
 from endmark.wire.json_records import MARK
@@ -72,7 +72,7 @@ class OutputTopic:
         self._kinds = {name: self._columns[sides[0]] for name, sides in self._key.items()}
         self._partitions = partitions
         self._app_id = app_id
-        self._options = {"topic": topic} | spark_options(bootstrap) | _PRODUCER
+        self._options = {"topic": topic} | cluster_of(bootstrap).spark() | _PRODUCER
 
     @classmethod
     def of(

@@ -13,7 +13,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 
 from endmark.errors import ConfigError, MissingPartError, UnreachableError
-from endmark.kafka.cluster import python_client
+from endmark.kafka.cluster import cluster_of
 from endmark.kafka.refusals import refusals_named
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Log:
         try:
             with refusals_named(bootstrap):
                 self._consumer = KafkaConsumer(
-                    **python_client(bootstrap),
+                    **cluster_of(bootstrap).python(),
                     isolation_level="read_committed",
                     enable_auto_commit=False,
                     # Any other setting would silently skip records that expire while they are read.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from endmark.errors import ConfigError
-from endmark.kafka.cluster import KafkaCluster, Login, Tls, librdkafka_settings, python_client, spark_options
+from endmark.kafka.cluster import KafkaCluster, Login, Tls, cluster_of
 from endmark.pipeline.file import load_kafka
 
 PASSWORD = 'a"b\\c'  # noqa: S105  # it has what must be escaped
@@ -21,12 +21,19 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_addresses_alone_are_a_cluster_without_tls() -> None:
-    assert spark_options("a:1") == {"kafka.bootstrap.servers": "a:1", "kafka.security.protocol": "PLAINTEXT"}
-    assert python_client("a:1,b:2")["bootstrap_servers"] == ["a:1", "b:2"]
+    assert cluster_of("a:1").spark() == {
+        "kafka.bootstrap.servers": "a:1",
+        "kafka.security.protocol": "PLAINTEXT",
+    }
+    assert cluster_of("a:1,b:2").python()["bootstrap_servers"] == ["a:1", "b:2"]
 
 
 def test_a_login_is_spelled_for_each_client() -> None:
-    python, spark, task = python_client(CLUSTER), spark_options(CLUSTER), librdkafka_settings(CLUSTER)
+    python, spark, task = (
+        CLUSTER.python(),
+        CLUSTER.spark(),
+        CLUSTER.librdkafka(),
+    )
     assert task == {
         "bootstrap.servers": "a:1,b:2",
         "security.protocol": "SASL_SSL",
@@ -44,13 +51,13 @@ def test_java_and_tasks_get_the_text_of_certificates(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("ca", "certificate", "key")]
     for file in files:
         file.write_text(f"PEM of {file.name}")
-    spark = spark_options(KafkaCluster("a:1", Tls(*files)))
+    spark = KafkaCluster("a:1", Tls(*files)).spark()
     assert spark["kafka.security.protocol"] == "SSL"
     assert spark["kafka.ssl.truststore.certificates"] == "PEM of ca"
     assert spark["kafka.ssl.keystore.certificate.chain"] == "PEM of certificate"
     assert spark["kafka.ssl.keystore.key"] == "PEM of key"
-    assert python_client(KafkaCluster("a:1", Tls(*files)))["ssl_keyfile"] == str(files[2])
-    task = librdkafka_settings(KafkaCluster("a:1", Tls(*files)))
+    assert KafkaCluster("a:1", Tls(*files)).python()["ssl_keyfile"] == str(files[2])
+    task = KafkaCluster("a:1", Tls(*files)).librdkafka()
     found = {name: text for name, text in task.items() if name.startswith("ssl.")}
     assert found == {
         f"ssl.{name}.pem": f"PEM of {file.name}"
@@ -60,17 +67,17 @@ def test_java_and_tasks_get_the_text_of_certificates(tmp_path: Path) -> None:
 
 def test_a_client_has_a_name_and_a_rack() -> None:
     named = KafkaCluster("a:1", client_id="shop", rack="eu-1")
-    assert python_client(named)["client_id"] == "shop"
-    assert spark_options(named)["kafka.client.id"] == "shop"
-    task = librdkafka_settings(named)
+    assert named.python()["client_id"] == "shop"
+    assert named.spark()["kafka.client.id"] == "shop"
+    task = named.librdkafka()
     assert (task["client.id"], task["client.rack"]) == ("shop", "eu-1")
 
 
 def test_a_missing_certificate_is_named(tmp_path: Path) -> None:
     missing = KafkaCluster("a:1", Tls(tmp_path / "nowhere.pem"))
-    for settings in (python_client, spark_options, librdkafka_settings):
+    for settings in (missing.python, missing.spark, missing.librdkafka):
         with pytest.raises(ConfigError, match=r"kafka.tls: .*nowhere.pem cannot be read"):
-            settings(missing)
+            settings()
 
 
 def test_a_password_is_not_shown() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from endmark.errors import ConfigError, MissingPartError
-from endmark.kafka.cluster import KafkaCluster, Login, Tls, librdkafka_settings, python_client, spark_options
+from endmark.kafka.cluster import KafkaCluster, Login, Tls
 from endmark.kafka.tokens import Tokens, _life
 from support.identity_provider import LIFE, SCOPE, IdentityProvider
 
@@ -45,7 +45,7 @@ def test_a_token_is_given_out_for_most_of_its_life(
 def test_an_unknown_client_is_refused_at_once(login: Login) -> None:
     wrong = KafkaCluster("a:1", Tls(), replace(login, user="other"))
     with pytest.raises(ConfigError, match=r"/token refuses a token for other: 401 .*invalid_client"):
-        python_client(wrong)
+        wrong.python()
 
 
 def test_a_provider_that_is_away_is_named(provider: IdentityProvider, login: Login) -> None:
@@ -63,11 +63,11 @@ def test_the_life_of_a_token(told: dict[str, object], seconds: float) -> None:
 
 def test_each_client_has_the_secret(login: Login) -> None:
     kafka = KafkaCluster("a:1", Tls(), login)
-    assert python_client(kafka)["sasl_oauth_token_provider"].token().count(".") == 2
-    task = librdkafka_settings(kafka)
+    assert kafka.python()["sasl_oauth_token_provider"].token().count(".") == 2
+    task = kafka.librdkafka()
     assert task["sasl.oauthbearer.method"] == "oidc"
     assert task["sasl.oauthbearer.client.secret"] == SECRET
-    spark = spark_options(kafka)
+    spark = kafka.spark()
     assert spark["kafka.sasl.jaas.config"].endswith(
         f'required clientId="shop:1" clientSecret="{SECRET}" scope="kafka";'
     )
