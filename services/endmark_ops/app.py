@@ -19,7 +19,7 @@ from endmark_ops.durations import Durations
 from endmark_ops.feed import Feed, Feeds
 from endmark_ops.heads import Heads
 from endmark_ops.health import STALE_SECONDS
-from endmark_ops.lag import TopicEnds
+from endmark_ops.lag import CachedEnds
 from endmark_ops.limits import STREAM_SECONDS, Limits
 from endmark_ops.openapi import document
 from endmark_ops.reach import Reach
@@ -94,7 +94,7 @@ def create_app(
         ConfigError: SQLAlchemy does not know `ops_url`, its driver is not installed, or one of `known_as` is
             no host name.
     """
-    ends = None if reach.bootstrap is None else TopicEnds(reach.bootstrap)
+    ends = None if reach.bootstrap is None else CachedEnds(reach.bootstrap)
     reader = OpsReader(ops_url)
     sources = Sources(reader) if ends is None else Sources(reader, ends.latest)
     feeds = Feeds(lambda name: Feed(sources.of(name), stale_seconds, shared_seconds, stream_seconds))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Mapping
+from contextlib import closing
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
@@ -31,7 +31,7 @@ class _Answer:
     ends: Ends
 
 
-class TopicEnds:
+class CachedEnds:
     """A cache of the ends of topics. A thread asks a broker for them every `ASK_SECONDS`.
 
     Only that thread waits for the broker; callers get its last answer. The thread starts with the first call
@@ -72,58 +72,49 @@ class TopicEnds:
     def _run(self) -> None:
         while not self._closed.is_set():
             try:
-                with Broker(self._bootstrap) as broker:
+                with closing(asking_consumer(self._bootstrap)) as consumer:
                     while not self._closed.is_set():
                         asked = time.monotonic()
-                        self._answer = _Answer(asked, broker.ends(self._topics))
+                        self._answer = _Answer(asked, topic_ends(consumer, self._topics))
                         self._closed.wait(ASK_SECONDS)
             except KafkaError:  # the last answer is soon too old to be used
                 self._closed.wait(ASK_SECONDS)
 
 
-class Broker:
-    """A connection to a broker that asks for the ends of topics.
+def asking_consumer(kafka: ClusterOrAddress) -> KafkaConsumer:
+    """Return a consumer that asks a cluster for the ends of topics, and reads no record.
 
     Raises:
         KafkaError: the broker does not answer.
     """
+    return KafkaConsumer(
+        **cluster_of(kafka).python(),
+        enable_auto_commit=False,
+        allow_auto_create_topics=False,
+        metrics_enabled=False,
+        bootstrap_timeout_ms=_PATIENCE_MS,
+    )
 
-    def __init__(self, bootstrap: ClusterOrAddress) -> None:
-        self._consumer = KafkaConsumer(
-            **cluster_of(bootstrap).python(),
-            enable_auto_commit=False,
-            allow_auto_create_topics=False,
-            metrics_enabled=False,
-            bootstrap_timeout_ms=_PATIENCE_MS,
-        )
 
-    def __enter__(self) -> Self:
-        return self
+def topic_ends(consumer: KafkaConsumer, topics: Collection[str]) -> Ends:
+    """Return the ends of the topics; topics that do not exist are left out.
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._consumer.close()
-
-    def ends(self, topics: Collection[str]) -> Ends:
-        """Return the ends of the topics; topics that do not exist are left out.
-
-        Raises:
-            KafkaError: the broker does not answer within five seconds.
-        """
-        places = [
-            TopicPartition(topic, partition)
-            for topic in topics
-            for partition in self._consumer.partitions_for_topic(topic) or ()
-        ]
-        if not places:
-            return {}
-        first = self._consumer.beginning_offsets(places, timeout_ms=_PATIENCE_MS)
-        end = self._consumer.end_offsets(places, timeout_ms=_PATIENCE_MS)
-        found: dict[str, dict[int, tuple[int, int]]] = {}
-        for place in places:
-            found.setdefault(place.topic, {})[place.partition] = first[place], end[place]
-        return found
+    Raises:
+        KafkaError: the broker does not answer within five seconds.
+    """
+    places = [
+        TopicPartition(topic, partition)
+        for topic in topics
+        for partition in consumer.partitions_for_topic(topic) or ()
+    ]
+    if not places:
+        return {}
+    first = consumer.beginning_offsets(places, timeout_ms=_PATIENCE_MS)
+    end = consumer.end_offsets(places, timeout_ms=_PATIENCE_MS)
+    found: dict[str, dict[int, tuple[int, int]]] = {}
+    for place in places:
+        found.setdefault(place.topic, {})[place.partition] = first[place], end[place]
+    return found
 
 
 def lag(ends: Ends, read: Mapping[str, Mapping[str, int]]) -> dict[str, int]:

@@ -196,13 +196,13 @@ def _ends(kafka: ClusterOrAddress | None, topics: Collection[str]) -> Ends | Non
     """Ask a broker for the ends of topics; `None` if it does not answer or lacks one of them."""
     from kafka.errors import KafkaError
 
-    from endmark_ops.lag import Broker
+    from endmark_ops.lag import asking_consumer, topic_ends
 
     if kafka is None:
         return None
     try:
-        with Broker(kafka) as broker:
-            ends = broker.ends(topics)
+        with closing(asking_consumer(kafka)) as consumer:
+            ends = topic_ends(consumer, topics)
     except KafkaError:
         return None
     return ends if ends.keys() >= set(topics) else None
