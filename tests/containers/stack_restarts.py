@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from containers.base_image import make_base_image
 from containers.engine import engine
 from containers.stack import BROKER, ROOT, Stack, cluster
-from endmark.control.pulse import send
 from endmark.errors import EndmarkError
 from endmark.kafka.cluster import ClusterOrAddress, KafkaCluster
+from endmark.kafka.sending import send
 from endmark.wire.control import Turn
 from support.faults import Faults, step
 from support.runbook import blocks

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from endmark.control.pulse import send
+from endmark.kafka.sending import send
 from endmark.wire.control import Turn
 from endmark_feed.message import BIDS, ITEMS, punctuation
 from processes.fault import Fault, Inject, Job, Marker

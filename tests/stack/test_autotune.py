@@ -13,9 +13,9 @@ from kafka import KafkaProducer
 
 from endmark.control.autotune import WHO
 from endmark.control.database import OpsDatabase
-from endmark.control.pulse import send
 from endmark.embedded.broker import Broker
 from endmark.embedded.mariadb import MariaDb
+from endmark.kafka.sending import send
 from endmark.pipelines import AUCTION
 from endmark.wire.control import Turn
 from endmark_feed.auction_feed import FeedOptions

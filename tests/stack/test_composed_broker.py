@@ -19,10 +19,10 @@ from kafka.admin import (
 )
 from kafka.errors import KafkaError
 
-from endmark.control.pulse import send
 from endmark.driver.topics import partition_counts
 from endmark.errors import ConfigError
 from endmark.kafka.cluster import KafkaCluster, Tls, cluster_of
+from endmark.kafka.sending import send
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from endmark.wire.control import Turn

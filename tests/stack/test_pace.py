@@ -10,9 +10,9 @@ from typing import Any
 from kafka import KafkaProducer
 
 from endmark.control.database import FinishedBatch, OpsDatabase
-from endmark.control.pulse import send
 from endmark.embedded.broker import Broker
 from endmark.embedded.process import ManagedProcess
+from endmark.kafka.sending import send
 from endmark.wire.control import Turn
 from endmark_feed.auction_feed import FeedOptions
 from endmark_feed.producer import create_topics

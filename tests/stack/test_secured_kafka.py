@@ -16,11 +16,11 @@ from deltalake import DeltaTable
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from endmark.client.producer import StreamProducer
-from endmark.control.pulse import send
 from endmark.driver.topics import partition_counts
 from endmark.embedded.process import ManagedProcess
 from endmark.errors import ConfigError
 from endmark.kafka.cluster import KafkaCluster, Login, Tls, cluster_of
+from endmark.kafka.sending import send
 from endmark.punctuation.pattern import Equals
 from endmark.wire.control import Turn
 from support.identity_provider import SCOPE, IdentityProvider

@@ -105,7 +105,7 @@ def set_knob(
     as_json: AsJson = False,
 ) -> None:
     """Turn a knob. The value holds from the batch after the one that reads it, also after a restart."""
-    from endmark.control.pulse import send
+    from endmark.kafka.sending import send
 
     spec = load(pipeline, asks_relations=False)
     turn = Turn(name, _read(value), by or getpass.getuser())

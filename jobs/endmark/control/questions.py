@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from endmark.control.pulse import send
 from endmark.errors import EndmarkError
+from endmark.kafka.sending import send
 
 if TYPE_CHECKING:
     from endmark.control.database import OpsDatabase

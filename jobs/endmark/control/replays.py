@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Self
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from endmark.control.pulse import Sender
 from endmark.control.sent_records import SentRecord, SentRecords
 from endmark.control.tables import replays
 from endmark.errors import EndmarkError
+from endmark.kafka.sending import Sender
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

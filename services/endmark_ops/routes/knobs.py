@@ -8,8 +8,8 @@ from fastapi import APIRouter, Depends, Path, Query
 from endmark.control import knobs as known
 from endmark.control.changes import LINES
 from endmark.control.knobs import Steps
-from endmark.control.pulse import send
 from endmark.errors import ConfigError
+from endmark.kafka.sending import send
 from endmark.wire.control import Turn
 from endmark_ops.models import FileField, Knob, Knobs, Revert, Sent, SetKnob, TurnInfo
 from endmark_ops.routes.dependencies import (

@@ -172,7 +172,7 @@ class Topic:
 @pytest.fixture
 def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
     made = Topic()
-    monkeypatch.setattr(pulse, "_producer", lambda _: made)
+    monkeypatch.setattr(pulse, "connected_producer", lambda _: made)
     monkeypatch.setattr(time, "time", lambda: 100.0)
     return made
 

@@ -21,7 +21,6 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from endmark.control.database import OpsDatabase
 from endmark.control.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
 from endmark.control.description import describe
-from endmark.control.pulse import Sender
 from endmark.control.replayed_letters import Chosen, choose, replay_all
 from endmark.control.replays import GoneError, ReplayedError, replay, replayed
 from endmark.control.sent_records import SentRecords
@@ -29,6 +28,7 @@ from endmark.control.tables import META, replays
 from endmark.embedded.broker import Broker
 from endmark.embedded.mariadb import MariaDb
 from endmark.errors import ConfigError, MissingPartError
+from endmark.kafka.sending import Sender
 from endmark.pipelines import AUCTION
 from endmark.verify.consume import Log
 from endmark_feed.producer import create_topics

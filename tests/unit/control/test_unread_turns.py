@@ -8,9 +8,9 @@ from contextlib import closing
 import pytest
 
 from endmark.control.autotune import WHO
-from endmark.control.pulse import send
 from endmark.control.unread_turns import UnreadTurns
 from endmark.embedded.broker import Broker
+from endmark.kafka.sending import send
 from endmark.wire.control import PULSE, Turn
 from endmark_feed.producer import create_topics
 
