@@ -464,10 +464,6 @@ class Pipeline(Model):
         stage = self.stage_with(name)
         return stage.columns if name == stage.steps.end else stage.columns_behind(name)
 
-    def pair_columns(self) -> dict[str, ColumnType]:
-        """Return the columns that the `where` of the last join may name: those of its inputs, in order."""
-        return self.last_stage.pair_columns
-
     def result_columns(self) -> dict[str, ColumnType]:
         """Return the columns of the results table. A semi join has those of the left input alone."""
         return dict(self.last_stage.columns)
