@@ -4,8 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from endmark_ops.models import WhatIfs
 from endmark_ops.routes.dependencies import OF_PIPELINE, UNREADABLE, Source
-from endmark_ops.what_if import BATCHES, WhatIfs
+
+_BATCHES = 10  # figures are averages over so many last batches
 
 router = APIRouter(prefix=OF_PIPELINE, tags=["api"])
 
@@ -25,7 +27,7 @@ def found(
 ) -> WhatIfs:
     """Predict the rates of lookups with other memory, from the costs of the last batches."""
     # This imports NumPy, which a sidecar does not need before somebody asks.
-    from endmark_ops.predicted import what_ifs
+    from endmark_ops.what_ifs import what_ifs
 
     described = source.description()
     if described is None:
@@ -33,5 +35,5 @@ def found(
     names = [lookup.relation for lookup in described.lookups]
     exponents = {each.relation: each.exponent for each in source.forecasts().lookups}
     exponents |= {} if exponent is None else dict.fromkeys(names, exponent)
-    batches = source.batches(-1, BATCHES)
+    batches = source.batches(-1, _BATCHES)
     return WhatIfs(what_ifs=list(what_ifs(described, source.turns(), batches, exponents)))

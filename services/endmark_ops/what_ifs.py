@@ -12,7 +12,7 @@ from endmark.operators.lookup.costs import JoinCosts, ReadCosts
 from endmark.operators.lookup.strategies import STRATEGIES
 from endmark.operators.lookup.workload import Setup
 from endmark.planning.cost_model import AT_ONCE, WAITING, at_once, chosen_by_auto, with_waiting
-from endmark_ops.what_if import WhatIf, Yield
+from endmark_ops.models import WhatIf, Yield
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
