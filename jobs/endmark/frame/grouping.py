@@ -17,8 +17,9 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from endmark.engine import channels
 from endmark.engine.bucket.plan import BucketPlan
+from endmark.engine.groups.plan import GroupPlan
 from endmark.engine.ingest.frame_rows import PackFrame, UnpackFrame
-from endmark.engine.streams import GroupPlan, nobody
+from endmark.engine.streams import nobody
 from endmark.errors import ConfigError
 from endmark.frame.projection import require_distinct
 from endmark.frame.texts import FRAME

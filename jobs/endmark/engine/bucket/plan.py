@@ -10,7 +10,8 @@ from endmark.engine import channels
 from endmark.engine.bucket.lookup_levels import placed_steps
 from endmark.engine.bucket.result_steps import ResultPlan
 from endmark.engine.bucket.written_steps import WrittenStep, written_steps
-from endmark.engine.streams import group_plans, nobody, residual
+from endmark.engine.groups.plan import group_plans
+from endmark.engine.streams import nobody, residual
 from endmark.errors import ConfigError
 from endmark.operators.stream_join.presets import DEFAULT
 from endmark.types import JoinType
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from endmark.engine.bucket.lookup_levels import PlacedStep
     from endmark.engine.bucket.lookup_plan import LookupPlan
     from endmark.engine.derived_stream import DerivedStream
-    from endmark.engine.streams import GroupPlan, StreamPlan
+    from endmark.engine.groups.plan import GroupPlan
+    from endmark.engine.streams import StreamPlan
     from endmark.operators.stream_join.presets import Policy
     from endmark.pipeline.stage import Stage
 

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from endmark.engine.bucket.plan import BucketPlan
-    from endmark.engine.streams import GroupPlan, StreamPlan
+    from endmark.engine.groups.plan import GroupPlan
+    from endmark.engine.streams import StreamPlan
     from endmark.operators.group_by.group_by import ClosingAggregate
     from endmark.operators.stream_join.segment_join import SegmentJoin
     from endmark.punctuation.pattern import Pattern

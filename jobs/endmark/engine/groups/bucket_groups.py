@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from endmark.engine.streams import GroupPlan
+    from endmark.engine.groups.plan import GroupPlan
     from endmark.state.keys import Share
     from endmark.state.store import SegmentStore
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from endmark.engine import channels
 from endmark.engine.closing_patterns import ClosingPatterns, narrowed
-from endmark.engine.streams import grouped_by, rolled_up
+from endmark.engine.groups.plan import grouped_by, rolled_up
 from endmark.operators.group_by.group_by import KeyColumn, group_inputs, group_key
 from endmark.operators.stream_join.announce import Report
 from endmark.punctuation.columns import domain_of_type
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from endmark.domain import Domain
     from endmark.engine.channels import Buckets
-    from endmark.engine.streams import GroupPlan
+    from endmark.engine.groups.plan import GroupPlan
     from endmark.pipeline import Pipeline
     from endmark.pipeline.groups import ResultGroups
     from endmark.pipeline.rollup import Rollup

@@ -9,7 +9,7 @@ import pytest
 
 from endmark.control.knobs import filed, steps_of, turned
 from endmark.driver.checkpoint import claimed, pin, settings
-from endmark.engine.streams import group_plans
+from endmark.engine.groups.plan import group_plans
 from endmark.errors import ConfigError
 from endmark.operators.stream_join.presets import PRESETS, Policy, Preset, Propagation, policy
 from endmark.pipeline.boundedness import require_bounded, states
