@@ -159,10 +159,10 @@ def _path(steps: Mapping[str, Mapping[str, Any]], name: str) -> tuple[str, ...] 
     """Return the path of a field, with `*` for names of streams and steps; `None` without such a field."""
     from endmark.pipeline import Pipeline
 
-    for step, said in steps.items():
+    for step, settings in steps.items():
         if name.startswith(f"{step}."):
             path = name.removeprefix(f"{step}.").split(".")
-            return (*_kind(step), *path) if path[0] in said else None
+            return (*_kind(step), *path) if path[0] in settings else None
     part, *below = name.split(".")
     is_other = part in Pipeline.model_fields and part not in ("steps", "batch")
     return (part, *below) if is_other else None
@@ -193,12 +193,12 @@ def _places(steps: Mapping[str, Mapping[str, Any]]) -> dict[str, _Place]:
     from endmark.control.changes import FIELDS, KNOBS
 
     found = {}
-    for step, said in steps.items():
+    for step, settings in steps.items():
         kind = _kind(step)
         for path, knob in KNOBS.items():
             within = path[len(kind) :]
-            is_own = path[: len(kind)] == kind and within[0] in said
-            if is_own and reduce(getitem, within[:-1], said):
+            is_own = path[: len(kind)] == kind and within[0] in settings
+            if is_own and reduce(getitem, within[:-1], settings):
                 model = FIELDS[*kind, within[0]].part
                 found[".".join((step, *within))] = _Place(step, model, within, FIELDS[path].info, knob)
     return found
@@ -210,9 +210,9 @@ def _kind(step: str) -> tuple[str, ...]:
     return (kind, "*", *names[1:]) if names else (kind,)
 
 
-def _with(said: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[str, Any]:
+def _with(settings: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[str, Any]:
     first, *rest = path
-    return {**said, first: _with(said[first], rest, value) if rest else value}
+    return {**settings, first: _with(settings[first], rest, value) if rest else value}
 
 
 def as_number(value: Any) -> Any:

@@ -116,9 +116,9 @@ class DerivedStream:
                 yield from self._closing(blob) if closes else self._results(label, blob, counts)
             elif channel == channels.REPORT:
                 reported, report = True, json.loads(blob)
-                told = narrowed([self.patterns], report) | {"progress": report["progress"]}
+                statements = narrowed([self.patterns], report) | {"progress": report["progress"]}
                 for bucket in self.buckets.labels:
-                    yield bucket, channel, json.dumps(told | {"to": bucket}).encode()
+                    yield bucket, channel, json.dumps(statements | {"to": bucket}).encode()
             else:
                 yield label, channel, blob
         if not reported:

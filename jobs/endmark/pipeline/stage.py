@@ -567,7 +567,7 @@ class Stage:
             own = {
                 column
                 for column in self.pipeline.inputs[stream].promised_on
-                if (said := taking.promised_column(stream, column)) and self.key_name(said) is not None
+                if (shown := taking.promised_column(stream, column)) and self.key_name(shown) is not None
             }
             restricted = self.pipeline.restricted(stream, own)
             if self.same_key and stream in self.earlier.inputs and self.earlier.announces_keys(stream):

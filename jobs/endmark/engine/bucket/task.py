@@ -118,7 +118,7 @@ class BucketTask:
         full = self._join.notes.get("full_batch")
         pause = full is None or records < full
         with self._profile.phase("unpack"):
-            came = self._came(arrived)
+            came = self._batches(arrived)
         samples: Counter[str] = Counter()
         before = self._times
         with self._profile.phase("lookup"):
@@ -138,7 +138,7 @@ class BucketTask:
         for groups in self._groups:
             yield from groups.changed(samples, batch)
         patterns.times = time_bounds(before, self._join.times())
-        yield from self._told(patterns)
+        yield from self._report(patterns)
         self._join.notes["full_batch"] = self._plan.full_batch
         self._knobs.turn(arrived.get(channels.KNOBS, []))
         failures = self._join.failures
@@ -156,7 +156,7 @@ class BucketTask:
         report["least"] = self._lookups.times(owed=self._join.spiller.owes)
         yield channels.METRICS, json.dumps(report).encode()
 
-    def _came(self, arrived: Mapping[str, list[bytes]]) -> dict[str, StreamBatch]:
+    def _batches(self, arrived: Mapping[str, list[bytes]]) -> dict[str, StreamBatch]:
         """Unpack the batch of each stream, given the blobs of the bucket by channel."""
         came = {
             stream.name: _unpacked(stream, arrived, looked_up=stream.name in self._lookups.streams)
@@ -167,12 +167,12 @@ class BucketTask:
             came[name] = derived.with_reports(came[name], reports)
         return came
 
-    def _told(self, patterns: Report) -> Iterator[tuple[str, bytes]]:
+    def _report(self, patterns: Report) -> Iterator[tuple[str, bytes]]:
         """Yield the statements of a batch for the next stage, or for the sink."""
         if self._plan.goes_on:
             # The report is sent even if it is empty, so that silence is not taken for a statement.
-            told = vars(patterns) | {"progress": self._join.oldest_to_come}
-            yield channels.REPORT, json.dumps(told).encode()
+            report = vars(patterns) | {"progress": self._join.oldest_to_come}
+            yield channels.REPORT, json.dumps(report).encode()
         elif patterns:
             yield channels.PATTERNS, json.dumps(vars(patterns)).encode()
 

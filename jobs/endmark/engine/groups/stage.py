@@ -139,7 +139,7 @@ class GroupStage:
         Yields:
             Packed rows: the label of a bucket of groups, the channel and the blob.
         """
-        told_by = channels.REPORT if self.behind_groups else channels.PATTERNS
+        report_channel = channels.REPORT if self.behind_groups else channels.PATTERNS
         report: dict[str, Any] = vars(Report())
         for channel, blob in output:
             if takers := [groups for groups in self.groups if groups.takes == channel]:
@@ -148,7 +148,7 @@ class GroupStage:
                     yield from self._shares(groups, rows)
                 if not takers[0].shows:
                     continue
-            if channel == told_by:
+            if channel == report_channel:
                 report = narrowed([groups.patterns for groups in self.groups], json.loads(blob))
             if channel != channels.REPORT:
                 yield label, channel, codec.encode(blob) if isinstance(blob, pa.RecordBatch) else blob

@@ -257,14 +257,14 @@ def _broken(
         return side.order.promises(ordered, partitions, offsets, batch.marks)
     promises = side.sent_key_promises.broken_promises(batch.key_promises, keys, partitions, offsets)
     naming = side.closed_keys.naming(keys, partitions, offsets, batch.closed_keys)
-    told = known_offsets(naming.since, offsets)
+    known = known_offsets(naming.since, offsets)
     elsewhere = _named_elsewhere(side, keys, partitions, naming.elsewhere)
     values = list(zip(*(rows.column(name).to_pylist() for name in side.spec.key.columns), strict=True))
     found: list[Punctuation | None] = []
     for at, (promise, key) in enumerate(zip(promises, values, strict=True)):
         place = elsewhere.get(at)
         if place is None and naming.since[at] != LATER:
-            place = int(partitions[at]), int(told[at])
+            place = int(partitions[at]), int(known[at])
         found.append(promise or (place and side.sent_key_promises.naming(key, *place)))
     return found
 

@@ -399,8 +399,8 @@ class PatternAnnouncer:
             if other is side or not set(patterns) <= set(own):
                 continue
             others = other.spec.key.columns
-            said = shown and set(others) <= set(other.spec.punctuated_on)
-            if not (other.preserved or said):
+            promises_itself = shown and set(others) <= set(other.spec.punctuated_on)
+            if not (other.preserved or promises_itself):
                 named = dict(zip(own, others, strict=True))
                 texts.append(_text({named[name]: each for name, each in patterns.items()}))
         return texts
