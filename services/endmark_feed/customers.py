@@ -5,19 +5,15 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from endmark_feed.options import random_stream
-from endmark_feed.relation import COUNTRIES, FIRST_NAMES, KEY, LAST_NAMES, fill_table
+from endmark_feed.relation import COUNTRIES, FIRST_NAMES, KEY, LAST_NAMES, fill_table, master_table
 
 CUSTOMERS = 5_000
 
-customers_table = sa.Table(
+customers_table = master_table(
     "customers",
-    sa.MetaData(),
     sa.Column("customer_id", KEY, primary_key=True, autoincrement=False),
     sa.Column("name", sa.String(100), nullable=False),
     sa.Column("country", sa.String(2), nullable=False),
-    mysql_engine="InnoDB",
-    mysql_charset="utf8mb4",
-    mysql_collate="utf8mb4_bin",
 )
 
 

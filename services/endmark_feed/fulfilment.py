@@ -14,13 +14,12 @@ from datetime import datetime, timedelta
 import numpy as np
 import sqlalchemy as sa
 
-from endmark.client import key_hash
 from endmark_feed.bad_records import Spoilable, with_bad_records
 from endmark_feed.customers import CUSTOMERS, fill_customers
 from endmark_feed.due_order import in_due_order
-from endmark_feed.message import EPOCH, Kind, Message
+from endmark_feed.message import EPOCH, Kind, Message, keyed, money
 from endmark_feed.options import random_stream
-from endmark_feed.relation import COUNTRIES, fill_table
+from endmark_feed.relation import COUNTRIES, fill_table, master_table
 
 ORDERS, PAYMENTS, SHIPMENTS = "shop-orders", "shop-payments", "shop-shipments"
 PARTITIONS = {ORDERS: 2, PAYMENTS: 2, SHIPMENTS: 2}
@@ -45,14 +44,10 @@ _COUNTRY_NAMES = (
     *("France", "Hungary", "India", "Italy", "Japan", "Netherlands", "Norway", "United States"),
 )
 
-countries_table = sa.Table(
+countries_table = master_table(
     "countries",
-    sa.MetaData(),
     sa.Column("code", sa.String(2), primary_key=True),
     sa.Column("name", sa.String(60), nullable=False),
-    mysql_engine="InnoDB",
-    mysql_charset="utf8mb4",
-    mysql_collate="utf8mb4_bin",
 )
 
 
@@ -91,7 +86,7 @@ def _of_order(number: int, begin: float, random: np.random.Generator) -> Iterato
     cents = 0 if free else int(random.integers(500, 100_000))
     order = {
         "customer_id": int(random.integers(1, CUSTOMERS + 1)) + CUSTOMERS * int(guest),
-        "total": _money(cents),
+        "total": money(cents),
         "ordered_at": _at(begin),
     }
     yield _row(ORDERS, number, order, begin)
@@ -99,7 +94,7 @@ def _of_order(number: int, begin: float, random: np.random.Generator) -> Iterato
     if not (free or cancelled):
         gross = (cents * 119 + 50) // 100
         method = _METHODS[random.integers(len(_METHODS))]
-        yield _row(PAYMENTS, number, {"amount": _money(gross), "method": method, "paid_at": _at(paid)}, paid)
+        yield _row(PAYMENTS, number, {"amount": money(gross), "method": method, "paid_at": _at(paid)}, paid)
     sent = paid + random.uniform(0.1, SENT_SECONDS)
     if not cancelled:
         parcel = f"P{number:09d}"
@@ -107,20 +102,11 @@ def _of_order(number: int, begin: float, random: np.random.Generator) -> Iterato
     for topic, due in ((PAYMENTS, paid), (SHIPMENTS, sent)):
         if random.random() >= FORGOTTEN_SHARE:
             value = b'{"$punctuation": {"order_id": {"equals": %d}}}' % number
-            yield _message(topic, number, value, due, Kind.PUNCTUATION)
+            yield keyed(topic, PARTITIONS, number, value, due, Kind.PUNCTUATION)
 
 
 def _row(topic: str, number: int, row: dict[str, object], due: float) -> Message:
-    return _message(topic, number, json.dumps({"order_id": number, **row}).encode(), due, Kind.ROW)
-
-
-def _message(topic: str, number: int, value: bytes, due: float, kind: Kind) -> Message:
-    key = b"%d" % number
-    return Message(topic, key_hash(key) % PARTITIONS[topic], key, value, due, kind)
-
-
-def _money(cents: int) -> str:
-    return f"{cents // 100}.{cents % 100:02d}"
+    return keyed(topic, PARTITIONS, number, json.dumps({"order_id": number, **row}).encode(), due, Kind.ROW)
 
 
 def _at(seconds: float) -> str:

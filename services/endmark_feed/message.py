@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
+
+from endmark.client import key_hash
 
 ITEMS = "items"
 BIDS = "bids"
@@ -63,6 +66,25 @@ class Message(NamedTuple):
     value: bytes
     due_seconds: float
     kind: Kind
+
+
+def keyed(
+    topic: str, partitions: Mapping[str, int], number: int, value: bytes, due: float, kind: Kind
+) -> Message:
+    """Return a message whose key is a number, in the partition where Kafka's producers send this key.
+
+    Args:
+        topic: the topic.
+        partitions: the number of partitions of each topic.
+        number: the key.
+        value, due, kind: the fields of `Message`.
+    """
+    key = b"%d" % number
+    return Message(topic, key_hash(key) % partitions[topic], key, value, due, kind)
+
+
+def money(cents: int) -> str:
+    return f"{cents // 100}.{cents % 100:02d}"
 
 
 def punctuation(item_id: int) -> bytes:

@@ -9,12 +9,11 @@ from typing import Literal
 
 import sqlalchemy as sa
 
-from endmark.client import key_hash
-from endmark_feed.message import EPOCH, Kind, Message
+from endmark_feed.message import EPOCH, Kind, Message, keyed
 from endmark_feed.options import random_stream
 from endmark_feed.papers.event import GAP_SECONDS, Event
 from endmark_feed.papers.news import ACCESSES, News
-from endmark_feed.relation import fill_table
+from endmark_feed.relation import fill_table, master_table
 
 ARTICLES, RECORDS = "news-articles", "news-accesses"
 PARTITIONS = {ARTICLES: 2, RECORDS: 3}
@@ -29,14 +28,10 @@ _KEYWORDS = [*_SECTIONS, "Miscellany"]  # the last one is in no section
 _PER_ARTICLE = ACCESSES + 2  # records of an article: itself, its accesses and the punctuation that ends them
 _BEGIN = datetime.fromisoformat(EPOCH)
 
-sections_table = sa.Table(
+sections_table = master_table(
     "sections",
-    sa.MetaData(),
     sa.Column("keyword", sa.String(60), primary_key=True),
     sa.Column("section", sa.String(60), nullable=False),
-    mysql_engine="InnoDB",
-    mysql_charset="utf8mb4",
-    mysql_collate="utf8mb4_bin",
 )
 
 
@@ -67,25 +62,20 @@ def messages(seed: int, seconds: float, rate: float) -> Iterator[Message]:
                 f"<info><sno>{event.key}</sno><title>{keyword} &amp; more, no. {event.key}</title>"
                 f"<keyword>{keyword}</keyword><published_at>{at}</published_at></info>"
             )
-            yield _message(ARTICLES, event.key, value, due, Kind.ROW)
+            yield keyed(ARTICLES, PARTITIONS, event.key, value.encode(), due, Kind.ROW)
         elif event.closes:
             value = f"<punct:record><sno> {event.key} </sno><ipaddr> * </ipaddr></punct:record>"
-            yield _message(RECORDS, event.key, value, due, Kind.PUNCTUATION)
+            yield keyed(RECORDS, PARTITIONS, event.key, value.encode(), due, Kind.PUNCTUATION)
         else:
             reader = f"64.58.{random.integers(4)}.{random.integers(256)}"
             value = (
                 f"<record><sno> {event.key} </sno><ipaddr> {reader} </ipaddr>"
                 f"<accessed_at>{at}</accessed_at></record>"
             )
-            yield _message(RECORDS, event.key, value, due, Kind.ROW)
+            yield keyed(RECORDS, PARTITIONS, event.key, value.encode(), due, Kind.ROW)
 
 
 def _events(topic: str, articles: int, seed: int) -> Iterator[tuple[str, Event]]:
     side: Literal["articles", "accesses"] = "articles" if topic == ARTICLES else "accesses"
     for event in News(side, articles).events(seed):
         yield topic, event
-
-
-def _message(topic: str, sno: int, value: str, due: float, kind: Kind) -> Message:
-    key = b"%d" % sno
-    return Message(topic, key_hash(key) % PARTITIONS[topic], key, value.encode(), due, kind)

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from endmark.client import key_hash
 from endmark_feed.customers import CUSTOMERS, fill_customers
 from endmark_feed.due_order import in_due_order
-from endmark_feed.message import EPOCH, Kind, Message
+from endmark_feed.message import EPOCH, Kind, Message, keyed, money
 from endmark_feed.options import random_stream
-from endmark_feed.relation import KEY, fill_table
+from endmark_feed.relation import KEY, fill_table, master_table
 
 ORDERS, PAYMENTS = "shop.orders", "payments"
 PARTITIONS = {ORDERS: 2, PAYMENTS: 2}
@@ -32,15 +31,11 @@ FILED_SECONDS = 5.0  # an order is deleted after this time
 _PER_ORDER = 4.8  # records of an order: itself, 1.8 payments on average, the deletion and its tombstone
 _BEGIN = datetime.fromisoformat(EPOCH)
 
-products_table = sa.Table(
+products_table = master_table(
     "products",
-    sa.MetaData(),
     sa.Column("product_id", KEY, primary_key=True, autoincrement=False),
     sa.Column("title", sa.String(100), nullable=False),
     sa.Column("price", sa.Double, nullable=False),
-    mysql_engine="InnoDB",
-    mysql_charset="utf8mb4",
-    mysql_collate="utf8mb4_bin",
 )
 
 
@@ -82,25 +77,25 @@ def _of_order(number: int, begin: float, random: np.random.Generator) -> Iterato
         "order_id": number,
         "customer_id": int(random.integers(1, CUSTOMERS + 1)) + CUSTOMERS * unknown,
         "product_id": int(random.integers(1, PRODUCTS + 1)) + PRODUCTS * unknown,
-        "total": _money(cents),
+        "total": money(cents),
         "ordered_at": _at(begin),
     }
     yield _captured("c", number, None, row, begin)
     if random.random() < CHANGED_SHARE:
-        yield _captured("u", number, row, row | {"total": _money(cents + 1)}, begin + 0.1)
+        yield _captured("u", number, row, row | {"total": money(cents + 1)}, begin + 0.1)
     if random.random() >= UNPAID_SHARE:
         rates = int(random.integers(1, 4))
         for last, due in enumerate(np.sort(random.uniform(0.2, PAID_SECONDS, rates)).tolist(), 1 - rates):
             paid = {
                 "order_id": number,
-                "amount": _money(cents // rates + (cents % rates if last == 0 else 0)),
+                "amount": money(cents // rates + (cents % rates if last == 0 else 0)),
                 "final": last == 0,
                 "paid_at": _at(begin + due),
             }
-            yield _message(PAYMENTS, number, json.dumps(paid).encode(), begin + due, Kind.ROW)
+            yield keyed(PAYMENTS, PARTITIONS, number, json.dumps(paid).encode(), begin + due, Kind.ROW)
     filed = begin + FILED_SECONDS
     yield _captured("d", number, row, None, filed)
-    yield _message(ORDERS, number, b"", filed, Kind.TOMBSTONE)
+    yield keyed(ORDERS, PARTITIONS, number, b"", filed, Kind.TOMBSTONE)
 
 
 def _captured(
@@ -110,16 +105,7 @@ def _captured(
     source = {"connector": "mysql", "name": "shop", "ts_ms": milliseconds, "db": "shop", "table": "orders"}
     envelope = {"before": before, "after": after, "source": source, "op": op, "ts_ms": milliseconds}
     kind = Kind.PUNCTUATION if op == "d" else Kind.ROW
-    return _message(ORDERS, number, json.dumps(envelope).encode(), due, kind)
-
-
-def _message(topic: str, number: int, value: bytes, due: float, kind: Kind) -> Message:
-    key = b"%d" % number
-    return Message(topic, key_hash(key) % PARTITIONS[topic], key, value, due, kind)
-
-
-def _money(cents: int) -> str:
-    return f"{cents // 100}.{cents % 100:02d}"
+    return keyed(ORDERS, PARTITIONS, number, json.dumps(envelope).encode(), due, kind)
 
 
 def _at(seconds: float) -> str:

@@ -19,16 +19,26 @@ COUNTRIES = ("AT", "BR", "CA", "CH", "CZ", "DE", "DK", "ES", "FR", "HU", "IN", "
 
 KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 """The type of a master table's key. SQLite keeps a table in the order of its key only if this is INTEGER."""
-sellers_table = sa.Table(
+
+
+def master_table(name: str, *columns: sa.Column[Any]) -> sa.Table:
+    """Return a master table. MySQL compares its texts by their bytes, since a relation is read so."""
+    return sa.Table(
+        name,
+        sa.MetaData(),
+        *columns,
+        mysql_engine="InnoDB",
+        mysql_charset="utf8mb4",
+        mysql_collate="utf8mb4_bin",
+    )
+
+
+sellers_table = master_table(
     "sellers",
-    sa.MetaData(),
     sa.Column("seller_id", KEY, primary_key=True, autoincrement=False),
     sa.Column("name", sa.String(100), nullable=False),
     sa.Column("country", sa.String(2), nullable=False),
     sa.Column("rating", sa.Double, nullable=False),
-    mysql_engine="InnoDB",
-    mysql_charset="utf8mb4",
-    mysql_collate="utf8mb4_bin",
 )
 
 

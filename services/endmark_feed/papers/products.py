@@ -7,19 +7,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from endmark_feed.relation import CHUNK, KEY, fill_table
+from endmark_feed.relation import CHUNK, KEY, fill_table, master_table
 
-products_table = sa.Table(
+products_table = master_table(
     "sold_products",  # the example `orders` has a table called products
-    sa.MetaData(),
     sa.Column("product_id", KEY, primary_key=True, autoincrement=False),
     sa.Column("name", sa.String(40), nullable=False),
     sa.Column("price", sa.Double, nullable=False),
     # Makes a row about 120 bytes long, as in the paper.
     sa.Column("description", sa.String(80), nullable=False),
-    mysql_engine="InnoDB",
-    mysql_charset="utf8mb4",
-    mysql_collate="utf8mb4_bin",
 )
 
 
