@@ -121,11 +121,6 @@ class FailedLogins:
         self._failures: OrderedDict[str, int] = OrderedDict()  # by address; the latest failure is at the end
         self._waiting = 0
 
-    @property
-    def remembered(self) -> int:
-        """The number of addresses whose failures are remembered, at most 1,000."""
-        return len(self._failures)
-
     def count(self, address: str, reason: str) -> float:
         """Count a failure of an address, and return by how many seconds to delay its refusal.
 
