@@ -25,7 +25,7 @@ from endmark.engine.violation_rows import violation_rows
 from endmark.metrics import Samples, sample
 from endmark.operators.nary_join.join import NaryJoin
 from endmark.operators.stream_batch import RunNews, StreamBatch
-from endmark.operators.stream_join.announce import Report, time_bounds
+from endmark.operators.stream_join.announce import Report, bound_changes
 from endmark.operators.stream_join.join import StreamJoin
 from endmark.pipeline.tables import deleted_role
 from endmark.punctuation.columns import matches
@@ -137,7 +137,7 @@ class BucketTask:
         batch = self._join.spiller.batch_number if self._plan.in_band else None
         for groups in self._groups:
             yield from groups.changed(samples, batch)
-        patterns.times = time_bounds(before, self._join.times())
+        patterns.times = bound_changes(before, self._join.times())
         yield from self._report(patterns)
         self._join.notes["full_batch"] = self._plan.full_batch
         self._knobs.turn(arrived.get(channels.KNOBS, []))

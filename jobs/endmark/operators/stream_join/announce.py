@@ -241,12 +241,12 @@ class Report:
         released: the patterns that no live row of the bucket matches any more, each with the reason why the
             last such row left: `closed` or `expired`.
         waiting: the patterns that live rows of the bucket still match.
-        times: for each derived time of the group key, the bounds (`TimeBounds`) before and after the batch.
+        times: for each derived time of the group key, the change of its bound in the batch.
     """
 
     released: dict[str, str] = field(default_factory=dict)
     waiting: list[str] = field(default_factory=list)
-    times: dict[str, TimeBounds] = field(default_factory=dict)
+    times: dict[str, BoundChange] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.released or self.waiting or self.times)
@@ -259,8 +259,10 @@ class Report:
         return Report(self.released | later.released, later.waiting)
 
 
-class TimeBounds(TypedDict):
-    """The bounds of a derived time in one bucket. No later result has a value below `after`.
+class BoundChange(TypedDict):
+    """The bound of a derived time in one bucket, before and after a batch.
+
+    No later result has a value below `after`.
 
     Args:
         before: the cut of the bound before the batch.
@@ -273,10 +275,10 @@ class TimeBounds(TypedDict):
     pattern: PatternJson
 
 
-def time_bounds(before: Mapping[str, TimeBound], after: Mapping[str, TimeBound]) -> dict[str, TimeBounds]:
-    """Return what a bucket reports of its bounds before and after a batch, by column."""
+def bound_changes(before: Mapping[str, TimeBound], after: Mapping[str, TimeBound]) -> dict[str, BoundChange]:
+    """Return the changes of a bucket's bounds in a batch, by column."""
     return {
-        name: TimeBounds(before=before[name].cut, after=bound.cut, pattern=bound.written)
+        name: BoundChange(before=before[name].cut, after=bound.cut, pattern=bound.written)
         for name, bound in after.items()
     }
 
@@ -289,7 +291,7 @@ def aligned(reports: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """
     released: dict[str, str] = {}
     waiting: set[str] = set()
-    times: dict[str, list[TimeBounds]] = {}
+    times: dict[str, list[BoundChange]] = {}
     for report in reports:
         waiting.update(report["waiting"])
         for text, by in report["released"].items():
