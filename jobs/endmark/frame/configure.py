@@ -36,16 +36,11 @@ def configure(
         jars: further jars of the session, since `spark.jars` is one list.
 
     Raises:
-        ConfigError: the session would be one of Spark Connect, or a session is already running, so settings
-            and jars would come too late.
+        ConfigError: the session would be one of Spark Connect, or a session without these jars is already
+            running, so settings and jars would come too late.
         MissingPartError: there is no Java 17, or a jar cannot be fetched, or is not the pinned one.
     """
     require_classic_builder(builder)
-    if SparkContext._active_spark_context is not None:
-        raise ConfigError(
-            "a Spark session is already running, and keeps its settings and jars; call configure before "
-            "getOrCreate, or stop that session first"
-        )
     require_java()
     found = spark_jars(lambda line: print(line, file=sys.stderr))
     # Workers need the packages of this interpreter.
@@ -53,12 +48,26 @@ def configure(
     settings = STATEFUL | DELTA | PRIVATE
     settings |= {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
     every = [*map(str, found), *jars]
+    _require_own_session(every)
     if submitted() or SparkContext._gateway is not None:
         every += _added_to_running_java(every)
     settings |= {"spark.jars": ",".join(every)}
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder
+
+
+def _require_own_session(jars: Sequence[str]) -> None:
+    """Refuse a running session, unless `configure` has set it up, as in a cell that runs again."""
+    running = SparkContext._active_spark_context
+    if running is None:
+        return
+    started_with = (running.getConf().get("spark.jars") or "").split(",")
+    if started_with[: len(jars)] != [*jars]:
+        raise ConfigError(
+            "a Spark session is already running, and keeps its settings and jars; call configure before "
+            "getOrCreate, or stop that session first"
+        )
 
 
 def _added_to_running_java(jars: Sequence[str]) -> list[str]:
