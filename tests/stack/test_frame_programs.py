@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
+from py4j.java_gateway import GatewayClient
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -251,6 +252,32 @@ def test_nothing_is_computed_of_control_rows(spark: SparkSession, tmp_path: Path
     told = sorted(map(tuple, found.df.collect()), key=repr)
     assert told == [(1, None, None, '{"e": {"equals": 7}}'), (6, 3.0, 0, None)]
     assert [tuple(row) for row in found.rows.collect()] == [(6, 3.0, 0)]
+
+
+def test_a_select_asks_spark_once_for_each_column(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asked for all columns anew for each column, so a frame of 300 columns took 90 s."""
+    calls: list[str] = []
+    send = GatewayClient.send_command
+
+    def counted(client: GatewayClient, command: str, *args: Any, **kwargs: Any) -> Any:
+        calls.append(command)
+        return send(client, command, *args, **kwargs)
+
+    def needed(width: int) -> int:
+        names = [f"c{number}" for number in range(width)]
+        source = spark.read.schema(", ".join(f"{name} bigint" for name in [*names, "over"])).json(
+            str(tmp_path)
+        )
+        frame = PunctuatedFrame(source.withColumn("over", F.lit(None).cast("string")), "over")
+        columns = [F.col(name).alias(name.upper()) if name != "c0" else F.col(name) + 1 for name in names]
+        calls.clear()
+        assert len(frame.select(*columns).columns) == width
+        return len(calls)
+
+    monkeypatch.setattr(GatewayClient, "send_command", counted)
+    assert needed(60) < 4 * needed(20)
 
 
 def test_names_may_have_dots(spark: SparkSession, tmp_path: Path) -> None:

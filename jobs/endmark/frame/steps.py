@@ -102,8 +102,17 @@ class FrameSteps:
                 several, or it calls a Python function.
         """
         text = column(self._punctuations)
-        origins_of(self._frame, self._frame.select(*columns, text), "select")  # checks all columns together
-        wanted = [each if isinstance(each, str) else self._of_rows(each, "select") for each in columns]
+        # Spark analyses all columns together, since each analysis takes as long as the frame is wide.
+        projection = self._frame.select(*columns, text)
+        found = origins_of(self._frame, projection, "select")[:-1]
+        require_native(projection, "select")
+        if len(found) == len(columns):
+            wanted = [
+                each if was is not None or isinstance(each, str) else self._beside_nulls(each, name)
+                for each, (name, was) in zip(columns, found, strict=True)
+            ]
+        else:  # one of them, such as `F.col("struct.*")`, is several columns
+            wanted = [each if isinstance(each, str) else self._of_rows(each, "select") for each in columns]
         return self._projected(self._frame.select(*wanted, text), "select")
 
     def with_column(self, name: str, expression: Column) -> Self:
@@ -269,6 +278,10 @@ class FrameSteps:
         require_native(projection, step)
         if was is not None or others:  # the expression is a plain column, or all columns
             return expression
+        return self._beside_nulls(expression, name)
+
+    def _beside_nulls(self, expression: Column, name: str) -> Column:
+        """Compute an expression under a name, and null for control rows."""
         return F.when(column(self._punctuations).isNull(), expression).alias(name)
 
     def _projected(self, frame: DataFrame, step: str) -> Self:
