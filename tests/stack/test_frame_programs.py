@@ -226,6 +226,44 @@ def test_a_frame_refuses_what_would_lose_punctuations(spark: SparkSession, tmp_p
             "a", F.lower(shout("b")).alias("c")
         ),
         "with_column: Spark would call a Python function": lambda: frame.with_column("c", shout("b")),
+        "with_column: .* _metadata": lambda: frame.with_column("c", F.col("_metadata.file_name")),
+        "column i is interval year, which": lambda: PunctuatedFrame(
+            source.withColumn("i", F.expr("interval 1 year")), "over"
+        ),
+        "where: a join takes a text in DuckDB's SQL, such as": lambda: frame.stream_join(
+            frame,
+            on="A",
+            time="A",
+            window=None,
+            where=F.col("left_A") < F.col("right_A"),  # type: ignore[arg-type]
+        ),
+        "on: .*left_A = right_A.* is a Column; name it by its text": lambda: frame.stream_join(
+            frame,
+            on=F.expr("left_A = right_A"),  # type: ignore[arg-type]
+            time="A",
+            window=None,
+        ),
+        "aggregate: .* is a Column; name it by its text": lambda: frame.aggregate(
+            F.col("A"),  # type: ignore[arg-type]
+            n="count",
+        ),
+        "memory: '1g' is no whole number": lambda: frame.stream_join(
+            frame,
+            on="A",
+            time="A",
+            window=None,
+            memory="1g",  # type: ignore[arg-type]
+        ),
+        "relation: it is a dict": lambda: frame.lookup_join(declared, on="b"),  # type: ignore[arg-type]
+        "columns r_v, r_v have one name; .* prefix": lambda: frame.lookup_join(relation, on="b").lookup_join(
+            relation, on="b"
+        ),
+        "aggregate: n: write `count`, or {f: column} where": lambda: frame.aggregate("A", n={"summ": "A"}),
+        "aggregate: m: write `count`, or {f: column} where": lambda: frame.aggregate(
+            "A",
+            m=F.count("b"),  # type: ignore[arg-type]
+        ),
+        "aggregate: it has no measure; name one, such as": lambda: frame.aggregate("A"),
     }
     for complaint, step in refused.items():
         with pytest.raises(ConfigError, match=complaint):

@@ -169,8 +169,7 @@ def declared_groups(
     try:
         declared = Aggregate.model_validate({"by": list(by), "measures": dict(measures)})
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise ConfigError(f"aggregate: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        raise ConfigError(f"aggregate: {_wrong(error)}") from error
     placed = [name for name, each in declared.measures.items() if FUNCTIONS[each.function].by_place]
     if placed and not ordered_by:
         raise ConfigError(
@@ -247,6 +246,16 @@ def _made_with(
         "ordered_by": ", ".join(ordered_by),
         "columns": ", ".join(f"{field.name} {field.type}" for field in rows),
     }
+
+
+def _wrong(error: ValidationError) -> str:
+    """Return what is wrong with a group-by, in the words of the arguments of `aggregate`."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    if first["loc"] == ("measures",):
+        return "it has no measure; name one, such as rows='count'"
+    place = ".".join(str(each) for each in first["loc"] if each != "measures")
+    said = first["msg"].removeprefix("Value error, ").replace("stream.column", "column")
+    return ": ".join(filter(None, (place, said)))
 
 
 def _stream(name: str, fields: Sequence[pa.Field], by: tuple[str, ...]) -> StreamPlan:

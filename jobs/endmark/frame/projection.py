@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import functions as F  # noqa: N812
@@ -38,7 +39,8 @@ def origins_of(before: DataFrame, after: DataFrame, step: str) -> list[tuple[str
     if plan.nodeName() != "Project" or not plan.child().fastEquals(source):
         raise ConfigError(
             f"{step}: an expression makes other rows of a row, as explode and count do, or speaks of a "
-            "column that this step makes; do it in a step of its own, or behind .df"
+            "column that this step makes, or of one that Spark hides, as _metadata; do it in a step of its "
+            "own, behind .df, or before the DataFrame becomes a PunctuatedFrame"
         )
     known = {_id(each): each.name() for each in _each(source.output())}
     return [(each.name(), known.get(_id(_plain(each)))) for each in _each(plan.projectList())]
@@ -80,15 +82,20 @@ def require_text(frame: DataFrame, punctuations: str) -> None:
         )
 
 
-def require_distinct(names: Sequence[str]) -> None:
+def require_distinct(names: Sequence[str], mending: str = "others, as by alias") -> None:
     """Check that no two columns have the same name; Spark ignores the case of letters.
+
+    Args:
+        names: the names of the columns.
+        mending: what to give the columns then, for the error.
 
     Raises:
         ConfigError: two columns have the same name.
     """
-    twice = sorted(name for name in names if [each.lower() for each in names].count(name.lower()) > 1)
+    counts = Counter(name.lower() for name in names)
+    twice = sorted(name for name in names if counts[name.lower()] > 1)
     if twice:
-        raise ConfigError(f"columns {', '.join(twice)} have one name; give them others, as by alias")
+        raise ConfigError(f"columns {', '.join(twice)} have one name; give them {mending}")
 
 
 def _analyzed(frame: DataFrame) -> Any:

@@ -10,7 +10,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from endmark.errors import ConfigError
@@ -19,9 +18,10 @@ from endmark.frame.lookup import LookupStage, looked_up
 from endmark.frame.operator_settings import OperatorSettings
 from endmark.frame.projection import column, origins_of, require_distinct, require_native, require_text
 from endmark.frame.texts import rewritten
+from endmark.pipeline import Relation
 from endmark.spark.classic import require_classic
 from endmark.spark.dataframe import joined_frames
-from endmark.spark.frame_inputs import require_bytewise
+from endmark.spark.frame_inputs import arrow_columns, names_of, require_bytewise
 from endmark.wire.renamed_punctuations import Renaming
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
-
-    from endmark.pipeline import Relation
 
 
 class FrameSteps:
@@ -154,11 +152,16 @@ class FrameSteps:
             ConfigError: an argument is wrong, or the table does not fit its declaration.
             EndmarkError: the database does not answer.
         """
-        keys = [on] if isinstance(on, str) else on
+        if not isinstance(relation, Relation):
+            raise ConfigError(
+                f"relation: it is a {type(relation).__name__}; make a Relation of endmark.pipeline, such as "
+                "Relation(url=..., table=..., key=..., columns=...)"
+            )
+        keys = names_of("on", on)
         named = relation.table if prefix is None else prefix
         stage = LookupStage.of(self._rows, self._punctuations, relation, keys, how, named, strategy)
         require_bytewise(self._frame.schema, keys, "on")
-        require_distinct([*self._frame.columns, *stage.added.names])
+        require_distinct([*self._frame.columns, *stage.added.names], "another prefix")
         origins = {name: name for name in self.columns} | dict.fromkeys(stage.added.names)
         return self._with(looked_up(self._frame, stage), self._renaming.then(origins))
 
@@ -185,7 +188,7 @@ class FrameSteps:
             other: the right side.
             on: the columns of the join key; a pair names the left and the right column.
             how: the type of the join: `inner`, `left`, `right`, `full` or `semi`.
-            where: an SQL condition that pairs must meet; `None` for no condition.
+            where: a condition that pairs must meet, in DuckDB's SQL; `None` for no condition.
             time: the column of event time; a pair names the left and the right column.
             window: the event time for which a row of either side stays joinable; `None` is for ever.
             lateness: the event time by which a row may be older than the newest row of its frame.
@@ -249,8 +252,7 @@ class FrameSteps:
         Raises:
             ConfigError: a column or a measure is wrong.
         """
-        keys = [by] if isinstance(by, str) else list(by)
-        places = [ordered_by] if isinstance(ordered_by, str) else list(ordered_by)
+        keys, places = names_of("aggregate", by), names_of("ordered_by", ordered_by)
         declared = declared_groups(keys, measures, places, self._rows, running=running)
         measured = [each.column for each in declared.measures.values() if each.column]
         needed = list(dict.fromkeys([*keys, *measured, *places]))
@@ -269,7 +271,7 @@ class FrameSteps:
         for field in self._frame.schema:
             if field.name != self._punctuations:
                 fields = fields.add(field.name, field.dataType)  # nullable, since control rows have nulls
-        return to_arrow_schema(fields, timezone="UTC")
+        return arrow_columns(fields)
 
     def _of_rows(self, expression: Column, step: str) -> Column:
         """Compute an expression on rows alone, since it might fail on the other columns of a control row."""

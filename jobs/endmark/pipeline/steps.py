@@ -343,7 +343,7 @@ class Measure(Model):
 
 def _measure(value: Any) -> Any:
     match value:
-        case "count":
+        case str() if value == "count":  # whatever is no text may have an equality of its own
             return {"function": "count"}
         case Measure() | {"function": _}:
             return value

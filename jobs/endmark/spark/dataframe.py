@@ -78,7 +78,8 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
         on: columns of both frames, or pairs of a left and a right column. They may be integers, booleans,
             dates, timestamps, strings or decimals. Nulls are allowed only with `punctuations`.
         how: `inner`, `left`, `right`, `full` or `semi`.
-        where: an SQL condition over the prefixed columns of both sides; `None` joins all rows of equal keys.
+        where: a condition over the prefixed columns of both sides, in DuckDB's SQL; `None` joins all rows of
+            equal keys.
         time: a timestamp column of both frames, or a pair of a left and a right column, both with or both
             without a time zone. Nulls are allowed only with `punctuations`.
         window: how long a row of either side stays joinable, in event time; `None` is for ever.
@@ -136,10 +137,10 @@ def joined_frames(  # noqa: PLR0913  # each of them is a choice of its own
     """
     for frame in (left, right):
         require_classic(frame)
-    inputs = frame_inputs(left, right, on, time, window, lateness, punctuations, renamings)
+    _require_condition(where)
     for name, number in (("purge_every", purge_every), ("memory", memory)):
-        if number is not None and number < 1:
-            raise ConfigError(f"{name}: {number} is less than 1; name more, or leave it out")
+        _require_number(name, number)
+    inputs = frame_inputs(left, right, on, time, window, lateness, punctuations, renamings)
     buckets = state_buckets(left.sparkSession)
     kind, chosen = _one_of(JoinType, how, "how"), _one_of(Preset, preset, "preset")
     share = None if memory is None else memory // len(buckets)
@@ -160,6 +161,23 @@ def joined_frames(  # noqa: PLR0913  # each of them is a choice of its own
         in_band=punctuations is not None,
     )
     return _joined(_packed(inputs, buckets), plan, fields, buckets, punctuations), made
+
+
+def _require_condition(where: object) -> None:
+    if not isinstance(where, str | None):
+        raise ConfigError(
+            "where: a join takes a text in DuckDB's SQL, such as 'left_price < right_price'; write the "
+            f"condition {where!r} so"
+        )
+
+
+def _require_number(name: str, number: object) -> None:
+    if number is None:
+        return
+    if not isinstance(number, int):
+        raise ConfigError(f"{name}: {number!r} is no whole number; write one such as 1_000_000")
+    if number < 1:
+        raise ConfigError(f"{name}: {number} is less than 1; name more, or leave it out")
 
 
 def _joined(

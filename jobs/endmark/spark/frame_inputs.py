@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkTypeError
+from pyspark.sql import Column
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
@@ -88,10 +90,10 @@ def frame_inputs(
         ConfigError: a frame is no stream, a column is missing or of a type that is not allowed, or a duration
             is out of range.
     """
-    pairs = [_pair(each) for each in ([on] if isinstance(on, str) else on)]
-    frames, times = (left, right), _pair(time)
+    pairs = [_pair(each) for each in names_of("on", on)]
+    frames, times = (left, right), _pair(*names_of("time", [time]))
     shown = [_shown(side, frame, punctuations) for side, frame in zip(_SIDES, frames, strict=True)]
-    schemas = [to_arrow_schema(fields, timezone="UTC") for fields in shown]
+    schemas = [arrow_columns(fields) for fields in shown]
     keys = [tuple(pair[place] for pair in pairs) for place in range(2)]
     for side, frame, schema, key, at in zip(_SIDES, frames, schemas, keys, times, strict=True):
         require_streaming(f"the {side} frame", frame)
@@ -118,6 +120,38 @@ def frame_inputs(
         FrameInput(*each) for each in zip(frames, shown, times, streams, places, renamings, strict=True)
     )
     return first, second
+
+
+def names_of(argument: str, given: Any) -> list[Any]:
+    """Return the columns that an argument names, by their texts or by pairs of texts.
+
+    Raises:
+        ConfigError: the argument has a Column.
+    """
+    every = [given] if isinstance(given, str | Column) else list(given)
+    for each in every:
+        for name in each if isinstance(each, tuple) else (each,):
+            if isinstance(name, Column):
+                raise ConfigError(f"{argument}: {name!r} is a Column; name it by its text, such as 'id'")
+    return every
+
+
+def arrow_columns(fields: StructType) -> pa.Schema:
+    """Return columns with their types in Arrow, by which rows go to Python.
+
+    Raises:
+        ConfigError: a column has a type that Arrow lacks.
+    """
+    columns = []
+    for field in fields:
+        try:
+            columns += to_arrow_schema(StructType([field]), timezone="UTC")
+        except PySparkTypeError as error:
+            raise ConfigError(
+                f"column {field.name} is {field.dataType.simpleString()}, which Python does not get from "
+                "Spark; cast it, or leave it out"
+            ) from error
+    return pa.schema(columns)
 
 
 def _pair(columns: str | tuple[str, str]) -> tuple[str, str]:
