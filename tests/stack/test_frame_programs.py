@@ -292,6 +292,26 @@ def test_nothing_is_computed_of_control_rows(spark: SparkSession, tmp_path: Path
     assert [tuple(row) for row in found.rows.collect()] == [(6, 3.0, 0)]
 
 
+def test_columns_are_dropped_and_renamed(spark: SparkSession, tmp_path: Path) -> None:
+    """As by `select`, which would have to name all other columns."""
+    texts = ['{"b.c": {"equals": 2}}', '{"a": {"equals": 1}}', '{"d": {"equals": 3}}']
+    rows: list[dict[str, Any]] = [{"a": 1, "b.c": 2, "d": 3}, *({"over": text} for text in texts)]
+    (tmp_path / "rows.json").write_text("\n".join(map(json.dumps, rows)))
+    source = spark.read.schema("a bigint, `b.c` bigint, d bigint, over string").json(str(tmp_path))
+
+    frame = PunctuatedFrame(source, "over").drop("a").with_columns_renamed({"b.c": "e.f"})
+
+    assert frame.columns == ["e.f", "d"]
+    found = {tuple(row) for row in frame.df.collect() if row["over"] is None or "e.f" in row["over"]}
+    assert found == {(2, 3, None), (None, None, '{"e.f": {"equals": 2}}')}
+    assert '{"a": {"equals": 1}}' not in {row["over"] for row in frame.df.collect()}
+    for step in (lambda: frame.drop("a", "over"), lambda: frame.with_columns_renamed({"a": "over"})):
+        with pytest.raises(ConfigError, match=r"the frame has no column a.*; it has e\.f, d"):
+            step()  # type: ignore[no-untyped-call]
+    with pytest.raises(ConfigError, match="columns d, d have one name"):
+        frame.with_columns_renamed({"e.f": "d"})
+
+
 def test_a_select_asks_spark_once_for_each_column(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

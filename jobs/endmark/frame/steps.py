@@ -25,7 +25,7 @@ from endmark.spark.frame_inputs import arrow_columns, names_of, require_bytewise
 from endmark.wire.renamed_punctuations import Renaming
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
@@ -125,6 +125,27 @@ class FrameSteps:
         origins_of(self._frame, self._frame.withColumn(name, expression), "with_column")
         made = self._frame.withColumn(name, self._of_rows(expression, "with_column"))
         return self._projected(made, "with_column")
+
+    def drop(self, *names: str) -> Self:
+        """Leave out columns. Punctuations that restrict one of them end here.
+
+        Raises:
+            ConfigError: the frame has no such column.
+        """
+        self._require_columns("drop", names)
+        return self.select(*(column(name) for name in self.columns if name not in names))
+
+    def with_columns_renamed(self, names: Mapping[str, str]) -> Self:
+        """Give columns other names, which punctuations use from here on.
+
+        Args:
+            names: the new names by the present ones.
+
+        Raises:
+            ConfigError: the frame has no such column, or two columns would have the same name.
+        """
+        self._require_columns("with_columns_renamed", names)
+        return self.select(*(column(name).alias(names.get(name, name)) for name in self.columns))
 
     def lookup_join(
         self,
@@ -272,6 +293,13 @@ class FrameSteps:
             if field.name != self._punctuations:
                 fields = fields.add(field.name, field.dataType)  # nullable, since control rows have nulls
         return arrow_columns(fields)
+
+    def _require_columns(self, step: str, names: Iterable[str]) -> None:
+        if missing := [name for name in names if name not in self.columns]:
+            raise ConfigError(
+                f"{step}: the frame has no column {', '.join(map(str, missing))}; it has "
+                f"{', '.join(self.columns)}"
+            )
 
     def _of_rows(self, expression: Column, step: str) -> Column:
         """Compute an expression on rows alone, since it might fail on the other columns of a control row."""
