@@ -40,6 +40,7 @@ _TABLES = "endmark/tables.json"
 _SETTINGS = "endmark/settings.json"
 _FIRST_OFFSETS = "endmark/first_offsets.json"
 _START_OFFSETS = "endmark/start_offsets.json"
+_TOPICS = "endmark/topics.json"
 _RESCALING = "endmark/rescaling.json"
 _OPERATORS = "endmark/operators.json"
 _COPIES = "endmark/earlier_buckets"
@@ -332,6 +333,17 @@ def start_offsets(checkpoint: Location) -> dict[str, dict[str, int]]:
 def keep_start_offsets(checkpoint: Location, offsets: Mapping[str, Mapping[str, int]]) -> None:
     """Store the offsets at which the first batch begins. If it is repeated, Kafka may hold fewer records."""
     write_text(checkpoint, _START_OFFSETS, json.dumps(offsets, indent=2, sort_keys=True))
+
+
+def topic_ids(checkpoint: Location) -> dict[str, str]:
+    """Return Kafka's ids of the topics that the checkpoint has read; empty before a first start."""
+    found: dict[str, str] = _stored(checkpoint, _TOPICS) or {}
+    return found
+
+
+def keep_topic_ids(checkpoint: Location, ids: Mapping[str, str]) -> None:
+    """Store the ids of topics. An offset says nothing of another topic of the same name."""
+    write_text(checkpoint, _TOPICS, json.dumps(ids, indent=2, sort_keys=True))
 
 
 def operators_before(checkpoint: Location) -> list[dict[str, str]] | None:

@@ -84,7 +84,7 @@ def run_job(
     stop.check()
     with checkpoint.claimed(options.checkpoint) as app_id:
         published = output_topics(pipeline, options.bootstrap, app_id)
-        _keep_start_offsets(options, list(partitions))
+        _keep_topics(options, list(partitions))
         drop_torn(options.checkpoint.resolve() / "spark", say)
         before = checkpoint.buckets_before(options.checkpoint, options.buckets)
         follow_move(options.checkpoint.resolve() / "spark")
@@ -164,11 +164,14 @@ def _require_begun_buckets(options: JobOptions) -> None:
         )
 
 
-def _keep_start_offsets(options: JobOptions, topics: list[str]) -> None:
-    """Let a new checkpoint begin with the first records that Kafka holds now."""
-    if not checkpoint.start_offsets(options.checkpoint):
-        with closing(TopicEnds(options.bootstrap, topics)) as ends:
-            checkpoint.keep_start_offsets(options.checkpoint, ends.first())
+def _keep_topics(options: JobOptions, topics: list[str]) -> None:
+    """Require the topics that the checkpoint has read. A new one begins with the first records of now."""
+    known = checkpoint.topic_ids(options.checkpoint)
+    with closing(TopicEnds(options.bootstrap, topics, ids=known)) as kafka:
+        if (ids := known | kafka.ids()) != known:
+            checkpoint.keep_topic_ids(options.checkpoint, ids)
+        if not checkpoint.start_offsets(options.checkpoint):
+            checkpoint.keep_start_offsets(options.checkpoint, kafka.first())
 
 
 def _pages(pipeline: Pipeline, lookup: Lookup, say: Callable[[str], None]) -> PageDirectory:
@@ -251,6 +254,7 @@ def _run_queries(
             Relations(directories, run.run_id),
             run.partitions,
             checkpoint.start_offsets(options.checkpoint),
+            checkpoint.topic_ids(options.checkpoint),
             checkpoint.fewer_buckets(options.checkpoint),
             sink,
             pace,

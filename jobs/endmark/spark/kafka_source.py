@@ -47,6 +47,7 @@ class KafkaSource:
             `None` is the first offsets that Kafka holds when the first batch is planned.
         needs: the columns beside the usual ones with which records are read, by topic, as
             `endmark.kafka.ranges.read` has them.
+        ids: the ids of the topics that the checkpoint has read. A batch is refused if a topic has another id.
     """
 
     kafka: ClusterOrAddress
@@ -54,6 +55,7 @@ class KafkaSource:
     max_records_per_batch: int
     start: Offsets | None = None
     needs: Mapping[str, Collection[str]] = field(default_factory=dict)
+    ids: Mapping[str, str] = field(default_factory=dict)
 
     def stream(self, spark: SparkSession, through: Through, columns: str) -> DataFrame:
         """Return the streaming frame of what a function makes of the records, as `plan.Source` has it."""
@@ -135,7 +137,8 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from endmark.kafka.offsets import TopicEnds
 
         if self._ends is None:
-            self._ends = TopicEnds(self._plan.source.kafka, self._plan.source.topics)
+            source = self._plan.source
+            self._ends = TopicEnds(source.kafka, source.topics, ids=source.ids)
         return self._ends
 
     def initialOffset(self) -> Offsets:  # noqa: N802

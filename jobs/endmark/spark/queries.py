@@ -85,6 +85,7 @@ class Queries:
         relations: how tasks find the relations.
         partitions: the number of partitions of each topic.
         start_offsets: the offsets at which the first batch of the checkpoint begins.
+        topic_ids: the ids of the topics that the checkpoint has read.
         fewer: the buckets that there were, while no batch has been committed since they were split.
         sink: the job's sink.
         pace: the size and frequency of batches, which each query reads when it starts.
@@ -99,6 +100,7 @@ class Queries:
     relations: plan.Relations
     partitions: Mapping[str, int]
     start_offsets: Offsets
+    topic_ids: Mapping[str, str]
     fewer: EarlierBuckets | None
     sink: Sink
     pace: Pace
@@ -120,6 +122,7 @@ class Queries:
             self.pace.records,
             self.start_offsets,
             record_needs(self.pipeline),
+            self.topic_ids,
         )
         at = self._checkpoint
         place = str(at) if isinstance(at, Path) else at.for_hadoop
