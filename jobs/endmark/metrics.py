@@ -39,6 +39,11 @@ CATALOGUE: dict[str, Metric] = {
     "filtered_results_total": Metric(
         "results", "Results of a join that a row step behind it has filtered, by step."
     ),
+    "unpublished_records_total": Metric(
+        "records",
+        "Records that an output topic was not sent, since they are longer than its "
+        "`max.message.bytes`, by topic.",
+    ),
     "failed_results_total": Metric(
         "results", "Results of a join on which a row step behind it failed, so they are left out, by step."
     ),

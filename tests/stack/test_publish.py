@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from kafka import KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import ConfigResource
 from pyspark.sql import SparkSession
 
 from endmark.driver.topics import partition_counts
@@ -115,6 +116,32 @@ def test_records_are_those_of_a_stream(keys: KeyKind, spark: SparkSession, broke
     for partition in range(PARTITIONS):
         mine = [record.is_result for record in found if record.partition == partition]
         assert mine == sorted(mine, reverse=True)
+
+
+def test_a_record_that_the_topic_cannot_hold_is_left_out(spark: SparkSession, broker: Broker) -> None:
+    """A result is longer than the records that it is made of, so the topic may refuse it. All others and the
+    punctuations are published, and a topic for longer records takes it."""
+    pipeline = make_pipeline(keys=KEY_KINDS["long"], kind=JoinType.FULL, aggregated=False)
+    rows = result_rows(pipeline, key_rows(KEY_KINDS["long"], pipeline)).to_pylist()
+    text = next(name for name, kind in pipeline.result_columns().items() if str(kind) == "string")
+    rows[0][text] = "x" * 1_048_576
+    schema = arrow_schema(pipeline.result_columns())
+    results = spark.createDataFrame(pa.Table.from_pylist(rows, schema))
+    keys = spark.createDataFrame([('{"items_item_id": {"equals": 3}}',)], "punctuation string")
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    found = {}
+    for topic, longest in (("usual", None), ("long", "2000000")):
+        create_topics(broker.bootstrap, {topic: 1})
+        if longest is not None:
+            resource = ConfigResource("TOPIC", topic, {"max.message.bytes": longest})
+            admin.alter_configs([resource])
+        output = OutputTopic.of(pipeline, "results", topic, 1, broker.bootstrap, "mine", print)
+        left_out = output.publish(results, keys, [], 7)
+        records = without_repeats(read_topic(broker.bootstrap, topic))
+        found[topic] = (left_out, sum(record.is_result for record in records), len(records))
+    admin.close()
+
+    assert found == {"usual": (1, len(rows) - 1, len(rows)), "long": (0, len(rows), len(rows) + 1)}
 
 
 def as_counts(rows: Any) -> Counter[str]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # What to do about causes that fit a pattern.
 _REMEDIES = {
+    "RecordTooLargeException": "raise max.message.bytes of the topic that is published, up to 32 MB",
     r"(?:Checksum|NoSuchFile|FileNotFound)Exception: .*/spark/state/": (
         "restore this file from a copy of the checkpoint, or begin a new checkpoint by `endmark migrate FILE`"
     ),

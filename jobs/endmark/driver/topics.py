@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka import KafkaAdminClient, KafkaConsumer
+from kafka.admin import ConfigResource
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 from tenacity import (
     RetryError,
@@ -94,6 +95,20 @@ def partition_counts(
             f"no Kafka broker answers at {bootstrap}; start it, correct --bootstrap, or add kafka.tls to the "
             "file if the broker asks for TLS"
         ) from error
+
+
+def longest_record(bootstrap: ClusterOrAddress, topic: str) -> int | None:
+    """Return the `max.message.bytes` of a topic; `None` if the cluster does not say it to this user."""
+    try:
+        admin = KafkaAdminClient(**python_client(bootstrap), bootstrap_timeout_ms=5000)
+        try:
+            asked = [ConfigResource("TOPIC", topic, {"max.message.bytes": None})]
+            found = admin.describe_configs(asked, config_filter="all")
+            return int(found["topic"][topic]["max.message.bytes"]["value"])
+        finally:
+            admin.close()
+    except (KafkaError, KeyError, TypeError, ValueError):
+        return None
 
 
 def require_counted(topic: str, partitions: Iterable[int], counted: int) -> None:

@@ -83,7 +83,7 @@ def run_job(
     partitions = partition_counts(options.bootstrap, [*topics, pipeline.control_topic])
     stop.check()
     with checkpoint.claimed(options.checkpoint) as app_id:
-        published = output_topics(pipeline, options.bootstrap, app_id)
+        published = output_topics(pipeline, options.bootstrap, app_id, say)
         _keep_topics(options, list(partitions))
         drop_torn(options.checkpoint.resolve() / "spark", say)
         before = checkpoint.buckets_before(options.checkpoint, options.buckets)

@@ -4,17 +4,21 @@ The key of a record is the pipeline's key. So the results of a key and the punct
 one partition. A pattern goes to every partition. The broker acknowledges all results of a batch before the
 first punctuation of the batch is sent. So no result follows a punctuation that matches it. A repeated batch
 is the exception, since Kafka gets each batch at least once. The headers of a record name its batch.
+
+A result is longer than the records that it is made of. So a topic may refuse it, and would refuse it at each
+start of the job. Such records are left out, and counted.
 """
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import TYPE_CHECKING, Self
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812
 
 from endmark.domain import Domain
-from endmark.driver.topics import partition_counts
+from endmark.driver.topics import longest_record, partition_counts
 from endmark.engine.streams import arrow_schema, ddl, spark_type
 from endmark.kafka.cluster import cluster_of
 from endmark.pipeline.steps import BATCH_HEADER, CHECKPOINT_HEADER
@@ -22,7 +26,7 @@ from endmark.pipeline.tables import is_step_role, step_of
 from endmark.wire.json_records import MARK
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -36,17 +40,25 @@ _SPELLING = {
     "timeZone": "UTC",
     "ignoreNullFields": "false",
 }
+_LONGEST = 32 << 20  # bytes that the producer has for all records
 _PRODUCER = {
     "kafka.linger.ms": "5",
     # A broker that takes no records stops the query after this time; Kafka's default is two minutes.
     "kafka.max.block.ms": "30000",
     "kafka.delivery.timeout.ms": "30000",
     "kafka.request.timeout.ms": "10000",
+    # The topic says how long a record may be. By default the producer itself would refuse more than 1 MiB.
+    "kafka.max.request.size": str(_LONGEST),
 }
+_USUAL_LONGEST = 1_048_588  # `max.message.bytes` of a topic that nobody has changed
+_AROUND_RECORD = 200  # more bytes than Kafka's own around the key, the value and our two headers
 
 
 class OutputTopic:
     """A topic that rows and punctuations are published to.
+
+    Attributes:
+        name: the name of the topic.
 
     Args:
         columns: the columns of the rows.
@@ -56,6 +68,8 @@ class OutputTopic:
         partitions: the topic's number of partitions; each of them gets every pattern.
         bootstrap: the Kafka cluster, or the addresses of its brokers.
         app_id: the id of the checkpoint, since each checkpoint counts its own batches.
+        say: called with a line about records that are too long for the topic, and are left out. Without it,
+            such a record fails the batch.
     """
 
     def __init__(
@@ -66,12 +80,15 @@ class OutputTopic:
         partitions: int,
         bootstrap: ClusterOrAddress,
         app_id: str,
+        say: Callable[[str], None] | None = None,
     ) -> None:
         self._columns = columns
         self._key = key
         self._kinds = {name: self._columns[sides[0]] for name, sides in self._key.items()}
         self._partitions = partitions
         self._app_id = app_id
+        self._say = say
+        self.name, self._bootstrap = topic, bootstrap
         self._options = {"topic": topic} | cluster_of(bootstrap).spark() | _PRODUCER
 
     @classmethod
@@ -83,6 +100,7 @@ class OutputTopic:
         partitions: int,
         bootstrap: ClusterOrAddress,
         app_id: str,
+        say: Callable[[str], None] | None = None,
     ) -> Self:
         """Return an output topic of a pipeline, whose records have the pipeline's key as their key.
 
@@ -93,6 +111,7 @@ class OutputTopic:
             partitions: the topic's number of partitions.
             bootstrap: the Kafka cluster, or the addresses of its brokers.
             app_id: the id of the checkpoint; with the number of a batch, readers recognise a repeat by it.
+            say: as for the constructor.
         """
         stage, columns = pipeline.last_stage, pipeline.columns_of(role)
         if is_step_role(role):
@@ -103,7 +122,7 @@ class OutputTopic:
             for name, of in zip(stage.key, sources, strict=True)
         }
         # A later row step may derive the key of the join. Then these records have none.
-        return cls(columns, key if all(key.values()) else {}, topic, partitions, bootstrap, app_id)
+        return cls(columns, key if all(key.values()) else {}, topic, partitions, bootstrap, app_id, say)
 
     @property
     def ddl(self) -> str:
@@ -112,8 +131,8 @@ class OutputTopic:
 
     def publish(
         self, results: DataFrame | None, keys: DataFrame | None, patterns: Sequence[str], batch_id: int
-    ) -> float:
-        """Send the results and then the punctuations of a batch; return the seconds that this took.
+    ) -> int:
+        """Send the results and then the punctuations of a batch; return the number of records left out.
 
         Args:
             results: the rows; `None` if there are none.
@@ -122,12 +141,12 @@ class OutputTopic:
             patterns: JSON texts of all other punctuations; each is sent to every partition.
             batch_id: the number of the batch, by which readers recognise a repeat.
         """
-        started = perf_counter()
+        left_out = 0
         if results is not None:
-            self._send(self._results(results), batch_id)
+            left_out += self._send(self._results(results), batch_id)
         if keys is not None:
-            self._send(self._named(keys).union(self._everywhere(keys, patterns)), batch_id)
-        return perf_counter() - started
+            left_out += self._send(self._named(keys).union(self._everywhere(keys, patterns)), batch_id)
+        return left_out
 
     def _results(self, rows: DataFrame) -> DataFrame:
         key = {name: F.coalesce(*map(_column, sides)) for name, sides in self._key.items()}
@@ -151,19 +170,44 @@ class OutputTopic:
         ]
         return keys.sparkSession.createDataFrame(records, _RECORD_DDL)
 
-    def _send(self, records: DataFrame, batch_id: int) -> None:
+    def _send(self, records: DataFrame, batch_id: int) -> int:
+        """Send records, and those that fit alone if some are too long; return the number of these."""
+        try:
+            self._write(records, batch_id)
+        except (Py4JError, PySparkException) as error:
+            if self._say is None or "RecordTooLargeException" not in str(error):
+                raise
+        else:
+            return 0
+        longest = min(longest_record(self._bootstrap, self.name) or _USUAL_LONGEST, _LONGEST)
+        size = F.coalesce(F.octet_length("key"), F.lit(0)) + F.octet_length("value") + F.lit(_AROUND_RECORD)
+        too_long = records.where(size > longest)
+        left_out = too_long.count()
+        if (first := too_long.select("key").first()) is not None:
+            self._say(
+                f"batch {batch_id}: leaves {left_out} records out of topic {self.name}, such as that of key "
+                f"{first['key']}, since they are longer than its max.message.bytes, {longest}; raise it for "
+                "later ones"
+            )
+        self._write(records.where(size <= longest), batch_id)
+        return left_out
+
+    def _write(self, records: DataFrame, batch_id: int) -> None:
         headers = F.array(_header(CHECKPOINT_HEADER, self._app_id), _header(BATCH_HEADER, str(batch_id)))
         writer = records.withColumn("headers", headers).write.format("kafka")
         writer.options(**self._options).save()
 
 
-def output_topics(pipeline: Pipeline, bootstrap: ClusterOrAddress, app_id: str) -> dict[str, OutputTopic]:
+def output_topics(
+    pipeline: Pipeline, bootstrap: ClusterOrAddress, app_id: str, say: Callable[[str], None]
+) -> dict[str, OutputTopic]:
     """Return the topics that a pipeline publishes to, by the kind of the rows.
 
     Args:
         pipeline: the pipeline.
         bootstrap: the Kafka cluster, or the addresses of its brokers.
         app_id: the id of the checkpoint; with the number of a batch, readers recognise a repeat by it.
+        say: called with a line about records that are too long for their topic.
 
     Raises:
         MissingPartError: the broker does not answer, or does not have a topic.
@@ -171,7 +215,7 @@ def output_topics(pipeline: Pipeline, bootstrap: ClusterOrAddress, app_id: str) 
     topics = pipeline.output_topics
     counts = partition_counts(bootstrap, list(topics.values())) if topics else {}
     return {
-        role: OutputTopic.of(pipeline, role, topic, counts[topic], bootstrap, app_id)
+        role: OutputTopic.of(pipeline, role, topic, counts[topic], bootstrap, app_id, say)
         for role, topic in topics.items()
     }
 

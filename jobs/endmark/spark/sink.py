@@ -124,7 +124,7 @@ class Sink:
             samples |= self._commit(files, batch_id)
             samples |= latency_samples((report.get("times", {}) for report in reports), time.time())
             if self._topics:
-                samples[sample("publish_seconds")] = self._publish(packed, files, list(patterns), batch_id)
+                samples |= self._publish(packed, files, list(patterns), batch_id)
             self._ops.record_batch(self._pipeline.name, batch_id, self._run_id, samples, offsets)
             for line in lines(
                 [failed for report in reports for failed in report.get("failures", [])], batch_id
@@ -189,8 +189,10 @@ class Sink:
 
     def _publish(
         self, packed: DataFrame, files: Mapping[str, Any], patterns: Sequence[str], batch_id: int
-    ) -> float:
-        """Publish the rows of a batch and, behind results, its punctuations; return the seconds.
+    ) -> Samples:
+        """Publish the rows of a batch and, behind results, its punctuations.
+
+        Return the seconds, and the number of records left out by topic.
 
         Args:
             packed: the batch.
@@ -198,15 +200,18 @@ class Sink:
             patterns: the patterns that all buckets announce together.
             batch_id: the number of the batch.
         """
-        seconds, written = 0.0, {table.channel: table for table in self._tables}
+        started, written = perf_counter(), {table.channel: table for table in self._tables}
+        samples: Samples = {}
         for channel, topic in self._topics.items():
             is_empty = channel in written and channel not in files
             rows = None if is_empty else _rows(packed, channel, topic.ddl)
             keys = None
             if channel == channels.RESULTS and channels.ANNOUNCED in files:
                 keys = _rows(packed, channels.ANNOUNCED, written[channels.ANNOUNCED].ddl)
-            seconds += topic.publish(rows, keys, patterns, batch_id)
-        return seconds
+            if left_out := topic.publish(rows, keys, patterns, batch_id):
+                samples[sample("unpublished_records_total", topic=topic.name)] = left_out
+        samples[sample("publish_seconds")] = perf_counter() - started
+        return samples
 
     def _summed(
         self, reports: list[dict[str, Any]], patterns: dict[str, str], batch_id: int
