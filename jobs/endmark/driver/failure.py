@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 # What to do about causes that fit a pattern.
 _REMEDIES = {
     "RecordTooLargeException": "raise max.message.bytes of the topic that is published, up to 32 MB",
+    # Java has one exception for a file that is missing and one that it may not open.
+    r"FileNotFoundException: .*\((?:Read-only file system|Permission denied|Too many open files)\)": (
+        "mend the disk, the rights or the limits of the job, and run it again from its checkpoint, which is "
+        "whole"
+    ),
     r"(?:Checksum|NoSuchFile|FileNotFound)Exception: .*/spark/state/": (
         "restore this file from a copy of the checkpoint, or begin a new checkpoint by `endmark migrate FILE`"
     ),

@@ -52,6 +52,17 @@ def test_no_batch_is_at_hand_before_the_first(tmp_path: Path) -> None:
                 "checkpoint, or begin a new checkpoint by `endmark migrate FILE`"
             ),
         ),
+        *(
+            (
+                f"java.io.FileNotFoundException: /c/spark/state/0/1/4.changelog ({why})",
+                (
+                    f"java.io.FileNotFoundException: /c/spark/state/0/1/4.changelog ({why}); mend the disk, "
+                    "the rights or the limits of the job, and run it again from its checkpoint, which is "
+                    "whole"
+                ),
+            )
+            for why in ("Read-only file system", "Permission denied", "Too many open files")
+        ),
         (
             "a.AException: File already exists: s3a://b/c/spark/commits/1",
             (
