@@ -81,7 +81,7 @@ def _held_text(holder: Holder | None, newest: float | None) -> str:
         return f"{held}, which has had no row yet"
     seconds = holder.behind_seconds
     written = f"{seconds:,.0f}" if seconds >= _FROM_HERE_WHOLE else f"{seconds:.1f}"
-    since = "" if newest is None else f", silent since {moment(newest - seconds)}"
+    since = "" if newest is None else f", which is at {moment(newest - seconds)}"
     return f"{held}{since}, {written} s behind the others"
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import defaultdict
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from endmark.kafka.cluster import ClusterOrAddress
     from endmark_ops.lag import Ends
-    from endmark_ops.models import PipelineOverview, Status
+    from endmark_ops.models import PipelineOverview, Status, Total
 
 TOKENS = "ENDMARK_OPS_TOKENS"
 _TOTALS = {
@@ -32,7 +33,10 @@ _TOTALS = {
     "join_results_total": "results",
     "groups_closed_total": "groups",
     "state_rows": "rows in state",
+    "closed_keys": "closed keys",
+    "promised_keys": "keys that not all partitions or members have promised yet",
 }
+_BY_STREAM = {"state_rows", "closed_keys", "promised_keys"}
 
 
 def ops(
@@ -240,8 +244,22 @@ def _length(seconds: float) -> str:
 
 def _behind(lag: Mapping[str, int]) -> str:
     """Return the number of unread records, and that of each topic that has some."""
-    topics = ", ".join(f"{count:,} of {topic}" for topic, count in sorted(lag.items()) if count)
-    return f"{sum(lag.values()):,} records{f' ({topics})' if topics else ''}"
+    return f"{sum(lag.values()):,} records{_shares(lag)}"
+
+
+def _shares(counts: Mapping[str, float]) -> str:
+    """Return the counts that are not 0 in parentheses, the greatest first; nothing without one."""
+    found = sorted((-count, name) for name, count in counts.items() if count)
+    return f" ({', '.join(f'{-count:,.0f} of {name}' for count, name in found)})" if found else ""
+
+
+def _total(total: Total) -> str:
+    """Return a total in words; that of state has the share of each stream or step."""
+    counts: defaultdict[str, float] = defaultdict(float)
+    for each in total.samples:
+        counts[each.labels.get("stream", "")] += each.value
+    shares = _shares(counts) if total.name in _BY_STREAM else ""
+    return f"{_TOTALS[total.name]}: {sum(counts.values()):,.0f}{shares}"
 
 
 def _status_lines(found: Status) -> Iterator[str]:
@@ -266,4 +284,4 @@ def _status_lines(found: Status) -> Iterator[str]:
         )
     for total in found.totals:
         if total.name in _TOTALS:
-            yield f"{_TOTALS[total.name]}: {sum(each.value for each in total.samples):,.0f}"
+            yield _total(total)

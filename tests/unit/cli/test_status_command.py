@@ -25,13 +25,34 @@ def test_it_says_what_the_sidecar_says(tmp_path: Path) -> None:
     assert said[2].startswith("last batch: 0, ")
     assert said[2].endswith("s ago, took 0.72 s")
     assert "progress of bids: 2027-01-15 08:00:00 UTC" in said
-    assert any(line.startswith("bids: progress is held back by partition 1, silent since") for line in said)
+    assert any(line.startswith("bids: progress is held back by partition 1, which is at") for line in said)
     assert "violations: 3" in said
     assert any(line.startswith("latency of bids in the last 5 minutes: p50 0.75 s, p99 ") for line in said), (
         said
     )
     assert [each["stream"] for each in found["latency"]] == ["items", "bids"]
     assert (found["state"], found["last_batch"]["batch_id"]) == ("failed", 0)
+
+
+def test_it_says_what_holds_state(tmp_path: Path) -> None:
+    """The stream or step with the most rows comes first. Keys that wait for promises of others count, too."""
+    url = f"sqlite:///{tmp_path / 'ops.db'}"
+    state = {
+        "state_rows{operator=join,stream=items}": 250.0,
+        "state_rows{operator=aggregate,stream=by_item}": 25_000.0,
+        "closed_keys{stream=items}": 7.0,
+        "closed_keys{stream=bids}": 0.0,
+        "promised_keys{stream=bids}": 0.0,
+    }
+    with closing(OpsDatabase(url)) as database:
+        job = described_job(database)
+        database.record_batch(PIPELINE, 0, job.run_id, state, {})
+
+    assert endmark("status", PIPELINE, f"--ops-url={url}").stdout.splitlines()[-3:] == [
+        "rows in state: 25,250 (25,000 of by_item, 250 of items)",
+        "closed keys: 7 (7 of items)",
+        "keys that not all partitions or members have promised yet: 0",
+    ]
 
 
 def test_a_database_that_is_away_is_told() -> None:

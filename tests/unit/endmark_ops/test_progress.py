@@ -28,7 +28,7 @@ def test_progress_by_stream() -> None:
         "held_by": {"partition": 1, "behind_seconds": 40},
         "idle": [],
         "pending": [],
-        "sentence": "bids: progress is held back by partition 1, silent since 2027-01-15 08:00:02 UTC, "
+        "sentence": "bids: progress is held back by partition 1, which is at 2027-01-15 08:00:02 UTC, "
         "40 s behind the others",
     }
     assert (items["event_time"], items["behind_seconds"]) == (None, None)
