@@ -44,9 +44,13 @@ def _of_progress(totals: dict[str, float]) -> list[str]:
         for labels, value in named.get("silent_partitions", [])
         if value > 0
     ]
+    # `progress_behind_seconds` has the lateness of a stream, too, which may be hours.
+    furthest: dict[str, float] = {}
+    for labels, value in named.get("partition_behind_seconds", []):
+        furthest[labels["stream"]] = max(value, furthest.get(labels["stream"], 0.0))
     behind = [
-        f"{labels['stream']} is held back {value:,.0f} s behind its newest row"
-        for labels, value in named.get("progress_behind_seconds", [])
+        f"{stream} is held back {value:,.0f} s behind its newest row"
+        for stream, value in furthest.items()
         if value > _BEHIND_SECONDS
     ]
     return silent + behind

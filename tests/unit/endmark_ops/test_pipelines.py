@@ -26,7 +26,7 @@ HEALTHY: Samples = {
     "records_total{stream=items}": 30.0,
     "rows_total{stream=bids}": 120.0,
     "progress_event_time_seconds{stream=bids}": 1000.0,
-    "progress_behind_seconds{stream=bids}": 7.0,
+    "progress_behind_seconds{stream=bids}": 3607.0,  # a lateness of an hour
     "partition_behind_seconds{partition=0,stream=bids}": 0.0,
     "progress_event_time_seconds{stream=items}": 900.0,
     "progress_behind_seconds{stream=items}": 5.0,
@@ -34,7 +34,7 @@ HEALTHY: Samples = {
 }
 SICK: Samples = HEALTHY | {
     "silent_partitions{partition=2,stream=items}": 1.0,
-    "progress_behind_seconds{stream=bids}": 601.0,
+    "partition_behind_seconds{partition=0,stream=bids}": 601.0,
     "lookup_pending_bytes{relation=sellers}": 90.0,
     "lookup_held_bytes{relation=sellers}": 1.0,
     "lookup_memory_bytes{relation=sellers}": 100.0,
