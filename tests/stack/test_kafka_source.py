@@ -208,6 +208,11 @@ def test_lost_records_are_named(broker: Broker) -> None:
         match=r"does not hold offsets 3 to 5 of partition 0 of topic lost any more but 4 to 8, .* checkpoint",
     ):
         found(broker, [Range("lost", 0, 3, 6)])
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    admin.delete_records({TopicPartition("lost", 0): 9})
+    admin.close()
+    with pytest.raises(UnreadableRangeError, match=r"of topic lost any more, and has none now, so"):
+        found(broker, [Range("lost", 0, 3, 6)])
 
 
 def test_a_broker_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

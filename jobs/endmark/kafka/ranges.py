@@ -221,11 +221,11 @@ class _Connection:
         at = TopicPartition(read.topic, read.partition)
         try:
             first, end = self.consumer.get_watermark_offsets(at, _ASK_SECONDS)
-            holds = f"but {first} to {end - 1}"
+            holds = f" but {first} to {end - 1}" if end > first else ", and has none now"
         except KafkaException as failed:
-            holds = f"({failed})"
+            holds = f" ({failed})"
         return (
-            f" does not hold offsets {read.first} to {read.end - 1} of {place} any more {holds}, so these "
+            f" does not hold offsets {read.first} to {read.end - 1} of {place} any more{holds}, so these "
             "records are lost: the topic keeps records for too short a time, or was made anew; to go on "
             "without them, begin a new checkpoint"
         )

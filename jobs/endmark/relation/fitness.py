@@ -102,7 +102,10 @@ def require_fit(relation: Relation, there: Definition, dialect: sa.Dialect) -> N
     """
     name, backend = f"relation {relation.table!r}", backend_of(relation.url)
     if missing := [column for column in relation.columns if column not in there.columns]:
-        raise ConfigError(f"{name}: no column {', '.join(missing)}; there are {', '.join(there.columns)}")
+        raise ConfigError(
+            f"{name}: no column {', '.join(missing)}; there are {', '.join(there.columns)}; give the table "
+            "the columns that the file declares, and start the job again"
+        )
     for column, kind in relation.columns.items():
         declared = there.columns[column]
         if not holds(declared, kind, backend):

@@ -167,7 +167,8 @@ class SqlRelation:
         if not there.columns:
             tables = self._patience.retried(lambda: _names(sa.inspect(self._engine)))
             raise ConfigError(
-                f"{self._name}: the database has no such table, only: {', '.join(tables) or 'none'}"
+                f"{self._name}: the database has no such table, only: {', '.join(tables) or 'none'}; name "
+                "one of these in `table`, or rename it back, and start the job again"
             )
         require_fit(self._relation, there, self._dialect)
         self._there = there

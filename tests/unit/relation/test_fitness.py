@@ -274,9 +274,9 @@ def test_sqlite_keys_in_another_spelling(sqlite: Database, spelt: str, kind: str
 def test_names_are_those_of_the_table(sqlite: Database) -> None:
     """A table or column that is not there is refused before it comes into a statement."""
     sqlite.create("named", "k INTEGER PRIMARY KEY")
-    with pytest.raises(ConfigError, match="no such table, only: named"):
+    with pytest.raises(ConfigError, match="no such table, only: named; name one of these in `table`"):
         sqlite.reader("other", "k", k="long").check()
-    with pytest.raises(ConfigError, match="no column v; there are k"):
+    with pytest.raises(ConfigError, match="no column v; there are k; give the table"):
         sqlite.reader("named", "k", k="long", v="long").check()
 
 
