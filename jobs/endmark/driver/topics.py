@@ -100,7 +100,7 @@ def partition_counts(
 def longest_record(bootstrap: ClusterOrAddress, topic: str) -> int | None:
     """Return the `max.message.bytes` of a topic; `None` if the cluster does not say it to this user."""
     try:
-        admin = KafkaAdminClient(**python_client(bootstrap), bootstrap_timeout_ms=5000)
+        admin = KafkaAdminClient(**cluster_of(bootstrap).python(), bootstrap_timeout_ms=5000)
         try:
             asked = [ConfigResource("TOPIC", topic, {"max.message.bytes": None})]
             found = admin.describe_configs(asked, config_filter="all")
