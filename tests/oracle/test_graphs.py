@@ -5,6 +5,7 @@ A pipeline has one to five streams, row steps, lookups, a join and groups, as it
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
@@ -20,12 +21,13 @@ from endmark.pipeline.boundedness import states
 from endmark.verify import broken_promises
 from support.cases import cases
 from support.forgetting import forgetting, without_forgotten_keys
+from support.formats import MARK
 from support.graph_records import graph_records
 from support.graph_runs import require_same
 from support.graph_world import graphs
 from support.random_turns import with_turns
 from support.sizes import BUCKETS, MERGING, PARTITIONS
-from support.verify_world import TWO_EACH, bid, close, item, make_pipeline, promise
+from support.verify_world import TWO_EACH, Record, bid, close, instant, item, make_pipeline, promise
 from support.written_tables import laid_out
 
 
@@ -122,3 +124,30 @@ def test_groups_stay_open_if_no_key_is_announced(preset: Preset) -> None:
     assert found["groups"] == []
     assert [row["final"] for row in found["running"]] == [False]
     assert [state.bounded_by for state in states(pipeline) if state.holds == "groups"] == [()]
+
+
+def test_a_pattern_on_any_text_closes_its_group() -> None:
+    """DuckDB has no literal of a text with a character of the number 0, and `verify` stopped at one."""
+    texts = ["", "\0", "a\0b", "'a' || chr(0)", "$note"]
+    columns = {"note_id": "long", "note": "string", "at": "timestamp"}
+    notes = {"topic": "notes", "columns": columns, "event_time": {"column": "at"}}
+    aggregates = {by: {"by": by, "measures": {"rows": "count"}} for by in ("note_id", "note")}
+    pipeline = Pipeline.model_validate(
+        {
+            "name": "notes",
+            "streams": {"notes": notes | {"punctuated_on": ["note_id", "note"]}},
+            "steps": {f"by_{by}": {"from": "notes", "aggregate": each} for by, each in aggregates.items()},
+            "tables": {"by_note_id": {}, "by_note": {"mode": "changes"}},
+        }
+    )
+    rows: list[dict[str, Any]] = [
+        {"note_id": number, "note": text, "at": instant(0)} for number, text in enumerate([*texts, "a"])
+    ]
+    patterns: list[dict[str, Any]] = [{"one_of": texts[2:]}, {"between": {"to": "\0"}}]
+    values = [*rows, *({MARK: {"note": pattern}} for pattern in patterns)]
+    records = [Record("notes", 0, json.dumps(value).encode()) for value in values]
+
+    found = require_same(pipeline, records, [3], {"notes": 1})
+
+    [running] = [groups.running_role for groups in pipeline.groups if groups.step == "by_note"]
+    assert {row["notes_note"] for row in found[running] if row["final"]} == {*texts}

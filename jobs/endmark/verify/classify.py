@@ -182,9 +182,11 @@ def _classify_stream(
     stage = pipeline.stage_of(stream)
     key, types = stage.key, stage.key_types
     columns = {f"{stream}_{column}": kind for column, kind in declared.columns.items()}
-    closing = {key_column(column): kind for column, kind in types.items()}
     classified, flat = name(f"classified_{stream}"), name(f"flat_{stream}")
     named = as_named(pipeline, stream)
+    # Punctuations are spelled as rows of the stream are. A spelling may have fewer values than the type.
+    spelled = {column: named.columns[column] for column in named.punctuated_on}
+    closing = {key_column(column): spelled.get(column, kind) for column, kind in types.items()}
     flatten(session, stream, form_of(pipeline, stream), named, added)
     session.run(
         _CLASSIFY,

@@ -35,8 +35,9 @@ def names(identifiers: Sequence[str]) -> str:
 
 
 def text(value: str) -> str:
-    """Return an SQL string literal."""
-    return "'" + value.replace("'", "''") + "'"
+    """Return an SQL expression of a text. DuckDB has no literal with a character of the number 0."""
+    parts = ("'" + part.replace("'", "''") + "'" for part in value.split("\0"))
+    return f"({' || chr(0) || '.join(parts)})" if "\0" in value else next(parts)
 
 
 def array(texts: Iterable[str]) -> str:

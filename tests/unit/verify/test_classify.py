@@ -12,11 +12,13 @@ from endmark.pipeline import Stream
 from endmark.verify.classify import classify
 from endmark.verify.session import Session
 from endmark.verify.verification import load_records
+from support.numbers import LIMITS
 from support.payload_mutants import mutants
 from support.payloads import IGNORING, IN_NUMBERS, LISTED, MANY_KEYS, PIPELINE, STREAMS, WITH_GAPS
 from support.verify_fates import Promise, fate
+from support.verify_keys import KeyKind
 from support.verify_places import to_kafka
-from support.verify_world import close, make_pipeline, raw
+from support.verify_world import close, make_pipeline, promise, raw
 
 PIPELINES = {
     "one key": PIPELINE,
@@ -101,6 +103,24 @@ def test_a_stream_that_makes_no_promises_has_none() -> None:
         ]
         assert session.count("promises_bids") == 0
         assert session.count("promises_items") == 1
+
+
+def test_a_key_of_one_number_is_judged_as_its_column_spells_it() -> None:
+    """A number that no `int` is names no key. It named one if the key was this column alone."""
+    pipeline = make_pipeline(keys=KeyKind({"item_id": "int"}, lambda n: {"item_id": n}))
+    least, greatest = LIMITS["int"]
+    numbers = [least - 1, least, greatest, greatest + 1]
+    patterns: list[dict[str, Any]] = [{"equals": number} for number in numbers]
+    patterns += [{"one_of": [number]} for number in numbers]
+    records = [promise("bids", {"item_id": pattern}, 0) for pattern in patterns]
+    with Session() as session:
+        load_records(session, *to_kafka(records))
+        classify(session, pipeline)
+        dead = session.run('SELECT "offset" FROM expected_dead_letters ORDER BY ALL')
+        named = session.run("SELECT * FROM promises_bids ORDER BY ALL")
+
+    assert [row["offset"] for row in dead] == [0, 3, 4, 7]
+    assert [row["#item_id"] for row in named] == [least, greatest, least, greatest]
 
 
 @settings(max_examples=12, deadline=None)
