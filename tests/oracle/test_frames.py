@@ -23,6 +23,7 @@ from support.frame_world import (
     NOTHING,
     SCHEMA,
     START,
+    USUAL,
     Told,
     batches,
     following,
@@ -30,20 +31,21 @@ from support.frame_world import (
     named_by,
     of_frames,
     punctuations,
+    schema_of,
     without_time,
     wrong,
 )
 from support.output_world import KEYS, SIDES, History, World, histories
 from support.sizes import BUCKETS
-from support.times import sets
+from support.times import SMALL, spellings
 
 
-def join_of(history: History, directory: Path, **join: Any) -> FrameTasks:
+def join_of(history: History, directory: Path, schema: pa.Schema = SCHEMA, **join: Any) -> FrameTasks:
     frames: dict[str, Frame] = {}
     for side in SIDES:
         window = history.windows[side]
         span = None if window is None else timedelta(microseconds=window)
-        frames[side] = Frame(SCHEMA, ("key",), "time", span, history.keyed[side])
+        frames[side] = Frame(schema, ("key",), "time", span, history.keyed[side])
     return FrameTasks(frames, directory, kind=history.kind, **join)
 
 
@@ -55,12 +57,19 @@ def test_frames_equal_their_definition(
 ) -> None:
     """Results, violations and patterns are those of the definition, and each key that is named and final is
     announced once, by the columns of each side that results show."""
-    history = of_frames(data.draw(histories(kind)))
+    spelled = data.draw(spellings(START, SMALL))
+    history = of_frames(data.draw(histories(kind)), spelled)
     expected = World(history).expected()
-    told = Told()
+    told = Told(spelled)
     with tempfile.TemporaryDirectory() as directory:
-        join = join_of(history, Path(directory), buckets=buckets, policy=Policy(purge_every=purge_every))
-        for batch in batches(history):
+        join = join_of(
+            history,
+            Path(directory),
+            schema_of(spelled),
+            buckets=buckets,
+            policy=Policy(purge_every=purge_every),
+        )
+        for batch in batches(history, spelled):
             told.take(join.batch(**batch))
 
     assert told.results == expected.results
@@ -137,7 +146,7 @@ def test_a_result_is_an_input_of_the_next_join(data: st.DataObject, buckets: int
     twice = {text for key in _alone_in_patterns(first) | _alone_in_patterns(third) for text in _spelled(key)}
     assert {count for text, count in announced.items() if text not in twice} <= {1}
     assert all(announced[text] <= 2 for text in twice)
-    assert [row for row, text in following(out) if matches(sets(json.loads(text), START), row)] == []
+    assert [row for row, text in following(out) if matches(USUAL.sets(json.loads(text)), row)] == []
     named = set.intersection(named_by(first, "left"), named_by(first, "right"), named_by(third, "right"))
     for key in named - by_pattern:
         assert [announced[text] for text in _spelled(key)] == [1, 1, 1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from support.graph_runs import require_same
 from support.output_driver import Driver
 from support.output_world import World, histories
 from support.sizes import BUCKETS, MERGING, Merging
+from support.times import spellings
 from support.verify_world import Record, instant
 
 
@@ -33,8 +35,9 @@ def test_announcements_equal_their_definition(
     however late state is purged."""
     history = data.draw(histories(kind))
     expected = World(history).expected()
+    spelled = data.draw(spellings(datetime(2026, 1, 1, tzinfo=UTC)))
     with tempfile.TemporaryDirectory() as directory, merging.limits():
-        actual = Driver(history, buckets, Path(directory), purge_every).run()
+        actual = Driver(history, spelled, buckets, Path(directory), purge_every).run()
 
     assert actual.results == expected.results
     assert actual.violations == expected.violations

@@ -6,27 +6,33 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
-from endmark.domain import Domain
 from endmark.punctuation.pattern import Equals
 from endmark.punctuation.wire_json import pattern_to_json
 from support.frame_tasks import COLUMN, Rows, said
 from support.output_world import SIDES, Event, History, Place, Side
-from support.times import Sets, as_number, in_column, sets
+from support.times import LONGS, SMALL, Sets, Spellings, times
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-SCHEMA = pa.schema(
-    [("key", pa.int32()), ("value", pa.int64()), ("number", pa.int64()), ("time", pa.timestamp("us", "UTC"))]
-)
+USUAL = Spellings(SMALL[0], LONGS, times(START))
+
+
+def schema_of(spelled: Spellings) -> pa.Schema:
+    """The columns of a frame."""
+    kinds = {name: spelled.of(name).kind for name in ("key", "value", "time")}
+    return pa.schema([(name, kinds.get(name, pa.int64())) for name in ("key", "value", "number", "time")])
+
+
+SCHEMA = schema_of(USUAL)
 NOTHING: dict[Side, Rows] = {"left": [], "right": []}
 Announced = Sets  # an output punctuation
 
 
-def of_frames(history: History) -> History:
+def of_frames(history: History, spelled: Spellings = USUAL) -> History:
     """The same events as frames have them: in one partition, rows in order of time before the punctuations of
     their batch, which count in order of their text; a frame that does not punctuate its key punctuates
     nothing."""
@@ -37,28 +43,32 @@ def of_frames(history: History) -> History:
             for event in batch
             if event.time is not None or history.keyed[event.side]
         ]
-        events.sort(key=lambda event: (event.time is None, event.time or 0, json.dumps(_texts(event))))
+        events.sort(
+            key=lambda event: (event.time is None, event.time or 0, json.dumps(_texts(event, spelled)))
+        )
         batches.append(events)
     return replace(history, batches=batches, partitions=dict.fromkeys(SIDES, 1), timed=history.keyed)
 
 
-def batches(history: History) -> Iterator[dict[Side, Rows]]:
+def batches(history: History, spelled: Spellings = USUAL) -> Iterator[dict[Side, Rows]]:
     """Yield the rows of each frame, batch by batch."""
     for placed in history.placed():
-        yield {side: [_row(*each) for each in placed if each[0].side == side] for side in SIDES}
+        yield {side: [_row(*each, spelled) for each in placed if each[0].side == side] for side in SIDES}
 
 
-def _row(event: Event, place: Place) -> dict[str, Any]:
+def _row(event: Event, place: Place, spelled: Spellings) -> dict[str, Any]:
     if event.time is not None:
-        at = START + timedelta(microseconds=event.time)
-        return {"key": event.key, "value": event.value, "number": place[1], "time": at}
-    return said(_texts(event))
+        numbers = {"key": event.key, "value": event.value, "time": event.time}
+        return {name: spelled.of(name).value(each) for name, each in numbers.items()} | {"number": place[1]}
+    return said(_texts(event, spelled))
 
 
-def _texts(event: Event) -> dict[str, Any]:
+def _texts(event: Event, spelled: Spellings) -> dict[str, Any]:
     patterns = event.patterns or (("key", Equals(event.key)),)
-    domains = {"key": Domain.LONG, "value": Domain.LONG, "time": Domain.TIMESTAMP}
-    return {name: pattern_to_json(in_column(name, each, START), domains[name]) for name, each in patterns}
+    return {
+        name: pattern_to_json(spelled.of(name).pattern(each), spelled.of(name).domain)
+        for name, each in patterns
+    }
 
 
 def without_time(history: History) -> History:
@@ -98,12 +108,13 @@ def following(out: list[Rows]) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 class Told:
-    """What a join has put out, batch by batch.
+    """What a join has put out, batch by batch, in the spellings of its world.
 
     `broken` are results that match an output punctuation of an earlier batch, which is never.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, spelled: Spellings = USUAL) -> None:
+        self._spelled = spelled
         self.results: Counter[tuple[Place | None, Place | None]] = Counter()
         self.violations: set[tuple[str, int, int]] = set()
         self.announced: Counter[Announced] = Counter()
@@ -116,15 +127,15 @@ class Told:
             if row[COLUMN] is None:
                 left, right = (row.get(f"{side}_number") for side in SIDES)
                 self.results[None if left is None else (0, left), None if right is None else (0, right)] += 1
-                if any(matches(pattern, row) for pattern in self.announced):
+                if any(matches(pattern, row, self._spelled) for pattern in self.announced):
                     self.broken.append(row)
         for text in texts:
             if "$violation" in text:
                 told = text["$violation"]
                 self.violations.add((told["frame"], 0, told["record"]["number"]))
             else:
-                self.announced[sets(text, START)] += 1
+                self.announced[self._spelled.sets(text)] += 1
 
 
-def matches(pattern: Announced, row: dict[str, Any]) -> bool:
-    return all(as_number(row[name], START) in numbers for name, numbers in pattern)
+def matches(pattern: Announced, row: dict[str, Any], spelled: Spellings = USUAL) -> bool:
+    return all(spelled.of(name).number(row[name]) in numbers for name, numbers in pattern)

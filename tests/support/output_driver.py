@@ -21,10 +21,10 @@ from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
 from support.output_world import COLUMNS, SIDES, Event, History, Place, Result, Side
-from support.times import as_number, in_column, sets
+from support.times import Spellings
 
-Placed = list[tuple[Event, Place]]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Placed = list[tuple[Event, Place]]
 _LONG = pa.int64()
 _KEY = KeySpec(("key",))
 
@@ -41,17 +41,17 @@ class Actual:
     broken: list[dict[str, int | None]] = field(default_factory=list)
 
 
-def _schema(side: Side) -> pa.Schema:
-    numbers = [(f"{side}_{name}", _LONG) for name in (*COLUMNS, "partition", "offset")]
-    return pa.schema([*numbers, (f"{side}_time", pa.timestamp("us", "UTC"))])
+def _schema(spelled: Spellings, side: Side) -> pa.Schema:
+    own = [(f"{side}_{name}", spelled.of(name).kind) for name in (*COLUMNS, "time")]
+    return pa.schema([*own, *((f"{side}_{name}", _LONG) for name in ("partition", "offset"))])
 
 
-def _spec(history: History, side: Side) -> SideSpec:
+def _spec(history: History, spelled: Spellings, side: Side) -> SideSpec:
     return SideSpec(
         name=side,
         key=KeySpec((f"{side}_key",)),
         time=f"{side}_time",
-        schema=_schema(side),
+        schema=_schema(spelled, side),
         partition=f"{side}_partition",
         offset=f"{side}_offset",
         window=history.windows[side],
@@ -69,8 +69,11 @@ def _spec(history: History, side: Side) -> SideSpec:
 class Driver:
     """Every operator is restored from its snapshot before each batch."""
 
-    def __init__(self, history: History, buckets: int, directory: Path, purge_every: int) -> None:
+    def __init__(
+        self, history: History, spelled: Spellings, buckets: int, directory: Path, purge_every: int
+    ) -> None:
         self._history = history
+        self._spelled = spelled
         self._policy = Policy(purge_every=purge_every)
         self._buckets = Buckets(tuple(range(buckets)))
         self._store = SegmentStore(MemoryBlobs(), directory)
@@ -78,7 +81,7 @@ class Driver:
         self._actual = Actual()
 
     def _operator(self, snapshot: bytes | None) -> StreamJoin:
-        left, right = (_spec(self._history, side) for side in SIDES)
+        left, right = (_spec(self._history, self._spelled, side) for side in SIDES)
         return StreamJoin(
             left, right, self._store, kind=self._history.kind, policy=self._policy, restored=snapshot
         )
@@ -86,7 +89,7 @@ class Driver:
     def run(self) -> Actual:
         for batch in self._history.placed():
             self._joins = [self._operator(join.snapshot()) for join in self._joins]
-            reports, announced = [], []
+            reports, announced = [], list[int]()
             for number, join in enumerate(self._joins):
                 for results in join.process(*(self._input(side, batch, number) for side in SIDES)):
                     self._collect(results)
@@ -94,21 +97,23 @@ class Driver:
                 for violation in join.output.violations:
                     self._refused(violation.side, violation.rows)
                 for keys in join.output.announced_by.values():
-                    announced += keys.column("key").to_pylist()
+                    announced += map(self._spelled.key.number, keys.column("key").to_pylist())
             self._actual.keys.update(announced)
             for text in aligned(reports):
-                self._actual.patterns[sets(json.loads(text), EPOCH)] += 1
+                self._actual.patterns[self._spelled.sets(json.loads(text))] += 1
         return self._actual
 
     def _input(self, side: Side, batch: Placed, bucket: int) -> StreamBatch:
         own = [(event, at) for event, at in batch if event.side == side]
         rows: Placed = []
         newest = {}
+        start = (self._spelled.time.zero - EPOCH) // self._spelled.time.step
         for partition in range(self._history.partitions[side]):
             mine = [
-                ((event, at), event.first_possible if event.time is None else event.time)
+                ((event, at), start + time)
                 for event, at in own
-                if at[0] == partition and (event.time is not None or event.first_possible is not None)
+                if at[0] == partition
+                and (time := event.first_possible if event.time is None else event.time) is not None
             ]
             if mine:
                 late, newest[partition] = late_rows(np.array([time for _, time in mine], np.int64), NEVER, 0)
@@ -123,7 +128,7 @@ class Driver:
         promises = [
             Punctuation.of(
                 side,
-                {f"{side}_{name}": in_column(name, each, EPOCH) for name, each in event.patterns},
+                {f"{side}_{name}": self._spelled.of(name).pattern(each) for name, each in event.patterns},
                 Origin(*at),
             )
             for event, at in own
@@ -133,18 +138,22 @@ class Driver:
         closed = [(event, at) for event, at in named if self._bucket(event.key) == bucket]
         return StreamBatch(
             rows=self._rows(side, here) if here else None,
-            closed_keys=_closed(closed) if closed else None,
+            closed_keys=self._closed(closed) if closed else None,
             promises=promises,
-            key_promises=_spec(self._history, side).codec.on_key(promises),
+            key_promises=_spec(self._history, self._spelled, side).codec.on_key(promises),
             newest=newest,
         )
 
     def _bucket(self, key: int) -> int:
-        return int(self._buckets.of_keys(np.array([key], np.int64))[0])
+        spelled = pa.record_batch([pa.array([self._spelled.key.value(key)], self._spelled.key.kind)], ["key"])
+        return int(self._buckets.of_keys(_KEY.keys(spelled).codes)[0])
 
     def _rows(self, side: Side, placed: Placed) -> pa.RecordBatch:
-        rows = [(event.key, event.value, *at, event.time) for event, at in placed]
-        schema = _schema(side)
+        rows = [
+            (*(self._spelled.of(name).value(getattr(event, name)) for name in (*COLUMNS, "time")), *at)
+            for event, at in placed
+        ]
+        schema = _schema(self._spelled, side)
         columns = zip(*rows, strict=True)
         arrays = [pa.array(column, each.type) for column, each in zip(columns, schema, strict=True)]
         return KeySpec((f"{side}_key",)).sorted(pa.record_batch(arrays, schema=schema))
@@ -158,7 +167,8 @@ class Driver:
             places = [(row.get(f"{side}_partition"), row.get(f"{side}_offset")) for side in SIDES]
             left, right = (None if at[0] is None else at for at in places)
             self._actual.results[left, right] += 1
-            numbers = {name: as_number(row[name], EPOCH) for name in row if name.endswith((*COLUMNS, "time"))}
+            names = [name for name in row if name.endswith((*COLUMNS, "time"))]
+            numbers = {name: self._spelled.of(name).number(row[name]) for name in names}
             keys = {number for name, number in numbers.items() if name.endswith("_key")}
             if keys & self._actual.keys.keys() or any(
                 all(numbers[name] in allowed for name, allowed in pattern)
@@ -166,8 +176,7 @@ class Driver:
             ):
                 self._actual.broken.append(numbers)
 
-
-def _closed(placed: Placed) -> pa.RecordBatch:
-    columns = [[event.key for event, _ in placed], *([at[i] for _, at in placed] for i in (0, 1))]
-    arrays = [pa.array(column, _LONG) for column in columns]
-    return _KEY.sorted(pa.record_batch(arrays, names=["key", "partition", "offset"]))
+    def _closed(self, placed: Placed) -> pa.RecordBatch:
+        keys = pa.array([self._spelled.key.value(event.key) for event, _ in placed], self._spelled.key.kind)
+        places = [pa.array([at[i] for _, at in placed], _LONG) for i in (0, 1)]
+        return _KEY.sorted(pa.record_batch([keys, *places], ["key", "partition", "offset"]))
