@@ -24,6 +24,8 @@ from support.postgresql import PostgreSql
 from support.relations import Database, batch_of, rows_of
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+ENDS = [datetime(1, 1, 1, 0, 0, 0, 1, UTC), datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC)]
+LAST = datetime.max.replace(tzinfo=UTC)
 # Keys that a database could take for one another, for a number, or for SQL.
 HOSTILE = [
     *(
@@ -158,8 +160,8 @@ def test_texts_whose_backslashes_do_not_escape(request: pytest.FixtureRequest, w
         ("long", "BIGINT", "INTEGER", [-(2**63), -1, 0, 2**63 - 1]),
         ("long", "INT UNSIGNED", "INT", [0, 2**32 - 1]),
         ("boolean", "BOOLEAN", "BOOLEAN", [False, True]),
-        ("date", "DATE", "DATE", [date(1970, 1, 1), date(2026, 1, 31), date(9999, 12, 31)]),
-        ("timestamp", "DATETIME(6)", "DATETIME", [NOON, NOON + timedelta(microseconds=1)]),
+        ("date", "DATE", "DATE", [date(1, 1, 1), date(1969, 12, 31), date(2026, 1, 31), date(9999, 12, 31)]),
+        ("timestamp", "DATETIME(6)", "DATETIME", [*ENDS, NOON, NOON + timedelta(microseconds=1), LAST]),
         ("timestamp", "TIMESTAMP(6) NOT NULL", "TEXT", [NOON, NOON + timedelta(microseconds=1)]),
         ("decimal(9,2)", "DECIMAL(9,2)", "DECIMAL(9,2)", decimals("-7.10 0.10 3.00")),
         ("decimal(20,0)", "BIGINT UNSIGNED", None, decimals(f"0 7 {2**63} {2**64 - 1}")),
@@ -177,7 +179,7 @@ def test_keys_of_every_type(
     stored: list[Any] = list(keys)
     if kind == "timestamp":
         zone = "+00" if database.backend == "postgresql" else ""
-        stored = [key.strftime("%Y-%m-%d %H:%M:%S.%f") + zone for key in keys]
+        stored = [f"{key.replace(tzinfo=None).isoformat(' ', 'microseconds')}{zone}" for key in keys]
     elif database.is_sqlite:
         stored = [
             float(key) if isinstance(key, Decimal) else str(key) if isinstance(key, date) else key
