@@ -19,7 +19,8 @@ from endmark.types import JoinType
 from support.cases import cases
 from support.graph_records import graph_records
 from support.graph_runs import require_same
-from support.graph_world import OWN, graphs, require
+from support.graph_values import OWN
+from support.graph_world import graphs, require
 from support.sizes import BUCKETS, MERGING, PARTITIONS, Merging
 from support.verify_world import TWO_EACH, Record, bid, item, make_pipeline
 

@@ -72,7 +72,7 @@ def _said(record: Record, stream: Stream, place: int) -> list[Record]:
 
 def _values(document: dict[str, Any], stream: Stream, place: int) -> list[bytes | None]:
     if stream.format == "json":
-        return [json.dumps(document).encode()]
+        return [json.dumps(document, ensure_ascii=place % 2 == 0).encode()]
     if stream.format == "avro":
         return [from_json(document, _by_path(stream))]
     return [xml(document, stream)] if stream.format == "xml" else _captured(document, stream, place)

@@ -13,14 +13,20 @@ from hypothesis import strategies as st
 from endmark.domain import Domain
 from endmark.pipeline import Pipeline
 from support.formats import said
+from support.graph_values import AT_ENDS, EPOCHS, LAST_EPOCH, USUAL, Values
 from support.graph_world import TIME, spell, value_of
 from support.sizes import speakers
 from support.verify_gaps import with_gaps
 from support.verify_histories import stamp
-from support.verify_world import Record, instant, promise
+from support.verify_world import EPOCH, Record, promise
 
 KINDS = [*["row"] * 20, *["close"] * 3, *["pattern"] * 3, "heartbeat", "bad"]
-_LATER = [*[0] * 140, *[-2, -1, 1, 2] * 14, 250_000_000_000]  # seconds, than time moves on
+_LATER = [
+    *[0] * 140,
+    *[-2, -1, 1, 2] * 12,
+    *[-0.000001, 0.000001] * 4,
+    250_000_000_000,
+]  # seconds, than time moves on
 BAD = [b"{", None, b'{"seller_id": 1}', b'{"$punctuation": {"nowhere": {"equals": 1}}}', b"[]"]
 
 
@@ -35,7 +41,10 @@ def graph_records(draw: st.DrawFn, pipeline: Pipeline, partitions: Mapping[str, 
     size = draw(st.integers(20, 30 + 20 * len(pipeline.sides)))
     # A key rarely has rows of all of many streams.
     last = 8 if len(pipeline.sides) < 3 else 3
-    producers = [_Producer(draw, pipeline, stream, partitions, last) for stream in pipeline.read_streams]
+    values = draw(_values(pipeline))
+    producers = [
+        _Producer(draw, pipeline, stream, partitions, last, values) for stream in pipeline.read_streams
+    ]
     found: list[Record] = []
     for place in range(size):
         producer = draw(st.sampled_from(producers))
@@ -54,15 +63,31 @@ def graph_records(draw: st.DrawFn, pipeline: Pipeline, partitions: Mapping[str, 
     return said(found, pipeline.streams)
 
 
+@st.composite
+def _values(draw: st.DrawFn, pipeline: Pipeline) -> Values:
+    """The values of a world: usual ones, or those at the ends of types, at any of these times."""
+    values = draw(st.sampled_from([USUAL, USUAL, AT_ENDS]))
+    bounded = any(stream.event_time.ahead is not None for stream in pipeline.streams.values())
+    epochs = [*EPOCHS, *([] if bounded else [LAST_EPOCH] * 3)]
+    return replace(values, epoch=draw(st.sampled_from([EPOCH, *epochs])))
+
+
 class _Producer:
     """The producer of one stream, which mostly keeps what the stream declares; keys go up to `last`."""
 
     def __init__(
-        self, draw: st.DrawFn, pipeline: Pipeline, stream: str, partitions: Mapping[str, int], last: int
+        self,
+        draw: st.DrawFn,
+        pipeline: Pipeline,
+        stream: str,
+        partitions: Mapping[str, int],
+        last: int,
+        values: Values,
     ) -> None:
         self.stream = stream
         self._draw = draw
         self._last = last
+        self._values = values
         self._declared = pipeline.streams[stream]
         self._topic = self._declared.topic
         self._count = partitions[self._topic]
@@ -77,11 +102,11 @@ class _Producer:
                 return [self.row(self._key_near(up), seller, now)]
             case "close" if self._closes:
                 key = max(0, up - self._draw(st.sampled_from([1, 2, 2, 3, 3, 4])))
-                return self._close(spell(self._declared, key, seller, now))
+                return self._close(spell(self._declared, key, seller, now, self._values))
             case "pattern" if self._declared.punctuated_on:
                 return self._pattern(up, now)
             case "heartbeat":
-                ends: dict[str, Any] = {"to": instant(now - self._draw(st.integers(0, 4)))}
+                ends: dict[str, Any] = {"to": self._values.instant(now - self._draw(st.integers(0, 4)))}
                 ends |= {"to_open": True} if self._draw(st.booleans()) else {}
                 return self._promised({TIME: {"between": ends}})
         at = self._draw(st.integers(0, self._count - 1))
@@ -92,7 +117,8 @@ class _Producer:
 
         All streams that can promise their end do so in every partition if they end `everywhere`.
         """
-        found = self._promised({TIME: {"between": {"to": instant(now + self._draw(st.integers(-2, 9)))}}})
+        end = self._values.instant(now + self._draw(st.integers(-2, 9)))
+        found = self._promised({TIME: {"between": {"to": end}}})
         on = self._declared.punctuated_on
         if on and everywhere:
             return found + [self._promise({on[0]: {"anything": True}}, home) for home in range(self._count)]
@@ -111,7 +137,7 @@ class _Producer:
 
     def row(self, key: int, seller: int, now: float) -> Record:
         """A row of a key."""
-        row = json.dumps(spell(self._declared, key, seller, now)).encode()
+        row = json.dumps(spell(self._declared, key, seller, now, self._values)).encode()
         record = self._draw(with_gaps(Record(self._topic, 0, row), self._declared, self._key))
         return replace(record, partition=self._home(json.loads(record.value or b"")))
 
@@ -158,9 +184,9 @@ class _Producer:
 
     def _of(self, column: str, up: int, now: float) -> st.SearchStrategy[dict[str, Any]]:
         """A pattern on a column, mostly of values that are over."""
-        kind = str(self._declared.columns[column])
+        kind = str(self._declared.columns[column].of_values)
         value = st.builds(
-            lambda key, seller, back: value_of(column, kind, key, seller, now - back),
+            lambda key, seller, back: value_of(column, kind, key, seller, now - back, self._values),
             st.integers(0, max(0, up - 2)),
             st.sampled_from([1, 2, 3, 3, 4, 4, 4]),
             st.integers(1, 4),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -20,12 +20,13 @@ from endmark.pipeline import Pipeline, Stream
 from endmark.pipeline.measures import FUNCTIONS
 from endmark.pipeline.stage import Stage
 from endmark.types import ColumnType, JoinType
+from support.graph_values import KEY_TYPES, OWN, USUAL, Values
+from support.numbers import with_numbers
 from support.record_parts import with_parts
 from support.verify_declared import LAST
-from support.verify_histories import AHEAD, FORMATS, PRICES, matched, misses
-from support.verify_others import COLUMNS
-from support.verify_steps import DERIVE, LATER, TICK, WHERE, deduplicates
-from support.verify_world import instant
+from support.verify_histories import AHEAD, FORMATS, matched, misses
+from support.verify_others import COLUMNS, KEYS
+from support.verify_steps import DERIVE, LATER, TICK, TICKS, WHERE, deduplicates
 
 Document = dict[str, Any]
 
@@ -52,45 +53,32 @@ _TICKS = [
     text.replace("$time", TIME)
     for text in (TICK, "time_bucket(INTERVAL '3 seconds', $time)", "$time - INTERVAL 1 SECOND")
 ]
-# The types of key columns, and how each spells a small number.
-KEY_TYPES: dict[str, Callable[[int], Any]] = {
-    "long": lambda n: n,
-    "string": lambda n: "\u00fc" * n,
-    "date": lambda n: f"2026-01-0{n + 1}",
-    "decimal(6,2)": lambda n: f"-{n}.5",
-    "timestamp": lambda n: f"2026-01-01T00:00:00.{n}Z",
-    "boolean": lambda n: n % 2 == 0,
-}
-# Columns beside the key, of which `seller_id` is in each stream, and how each spells the number of a seller.
-OWN: dict[str, tuple[str, Callable[[int], Any]]] = {
-    "seller_id": ("long", lambda n: n),
-    "price": ("double", lambda n: PRICES[n % 3]),
-    "tip": ("decimal(6,2)", lambda n: f"{n}.5"),
-    "urgent": ("boolean", lambda n: n % 2 == 0),
-    "note": ("string", lambda n: "" if n == 3 else f"bid \u00fc {n}"),
-    "due": ("date", lambda n: f"2026-01-{10 + n}"),
-}
 KEY = ("item_id", "lot")
 # A column of one stream of the first join and of all streams of the second one, whose key it may be.
 OWNER = "owner"
+# The relations that are asked by what another one has found: the columns of these.
+_ASKED = {
+    "titles": {"ranks": "rank", "badges": "rank", "sellers": "name"},
+    "colours": {"titles": "title"},
+}
 
 
-def spell(declared: Stream, key: int, seller: int, seconds: float) -> dict[str, Any]:
+def spell(declared: Stream, key: int, seller: int, seconds: float, values: Values = USUAL) -> dict[str, Any]:
     """The members of a row."""
     return {
-        name: value_of(name, str(kind.required), key, seller, seconds)
+        name: value_of(name, str(kind.required.of_values), key, seller, seconds, values)
         for name, kind in declared.columns.items()
     }
 
 
-def value_of(column: str, kind: str, key: int, seller: int, seconds: float) -> Any:
+def value_of(column: str, kind: str, key: int, seller: int, seconds: float, values: Values = USUAL) -> Any:
     """The value of a column of a stream, as JSON has it."""
     if column == TIME:
-        return instant(seconds)
+        return values.instant(seconds)
     if column in OWN:
-        return OWN[column][1](seller)
+        return values.own[column](seller)
     # Six keys of two columns: three values of the first one, two of the other. An owner has two keys.
-    spelled = KEY_TYPES[kind]
+    spelled = values.keys[kind]
     return spelled(key) if column.startswith("only_") else spelled(key % 2 if column == "lot" else key // 2)
 
 
@@ -112,7 +100,7 @@ def graphs(
     document: Document = {"streams": draw(_streams(world)), "relations": {}, "steps": {}}
     document |= {"name": "graph", "unbounded_state": "allow"}
     ends = {stream: stream for stream in document["streams"]}
-    ticks = _ticks(document, ends) if timed else []
+    ticks = draw(_ticks(document, ends)) if timed else []
     draw(_in_front_of_lookups(document, ends, union=union, promising=world.ends))
     draw(_lookups(document, ends, url, parking=parking))
     results = draw(_joins(document, ends, world, url, parking=parking))
@@ -136,6 +124,8 @@ def graphs(
         if draw(st.integers(0, 3)) == 0:
             document = _if_valid(document, {"tables": {f"of_{name}": {"from": name}}})
     pipeline = require(document)
+    if draw(st.integers(0, 3)) == 0:
+        pipeline = draw(with_numbers(pipeline))
     return draw(with_parts(pipeline)) if draw(st.booleans()) else pipeline
 
 
@@ -274,10 +264,12 @@ def _if_valid(document: Document, changes: Mapping[str, Document]) -> Document:
     return document if valid(changed) is None else changed
 
 
-def _ticks(document: Document, ends: dict[str, str]) -> list[str]:
+@st.composite
+def _ticks(draw: st.DrawFn, document: Document, ends: dict[str, str]) -> list[str]:
     """Derive a time in each stream; return the names of these columns."""
     for stream in document["streams"]:
-        _add(document, ends, stream, {"derive": {"tick": TICK.replace("$time", TIME)}})
+        tick = draw(st.sampled_from([TICK, TICK, TICK, *TICKS])).replace("$time", TIME)
+        _add(document, ends, stream, {"derive": {"tick": tick}})
     return [f"{stream}.tick" for stream in document["streams"]]
 
 
@@ -326,20 +318,26 @@ def _worlds(draw: st.DrawFn) -> _World:
 @st.composite
 def _streams(draw: st.DrawFn, world: _World) -> Document:
     idle = draw(st.integers(0, 9)) == 0
+    aheads: list[Any] = [None] if draw(st.integers(0, 5)) == 0 else AHEAD
     owning = draw(st.sampled_from(world.first)) if world.goes_on else ""
+    owned = {name: kind for name, kind in world.second_key.items() if name == OWNER}
     kinds = dict.fromkeys(world.first, world.key) | dict.fromkeys(world.second, world.second_key)
     return {
-        name: draw(
-            _stream(name, key, {OWNER: world.second_key[OWNER]} if owns else {}, idle=idle, ends=world.ends)
-        )
+        name: draw(_stream(name, key, owned if name == owning else {}, aheads, idle=idle, ends=world.ends))
         for name, key in kinds.items()
-        for owns in (name == owning and OWNER in world.second_key,)
     }
 
 
 @st.composite
 def _stream(
-    draw: st.DrawFn, name: str, key: Mapping[str, str], owner: Mapping[str, str], *, idle: bool, ends: bool
+    draw: st.DrawFn,
+    name: str,
+    key: Mapping[str, str],
+    owner: Mapping[str, str],
+    aheads: Sequence[Any],
+    *,
+    idle: bool,
+    ends: bool,
 ) -> Document:
     others = draw(st.lists(st.sampled_from(list(OWN)[1:]), max_size=3, unique=True))
     columns = {**key, **owner, "seller_id": "long", **{each: OWN[each][0] for each in others}}
@@ -369,7 +367,7 @@ def _stream(
     declared["event_time"] = {
         "column": TIME,
         "lateness": f"{draw(st.integers(0, 1 if idle else 3))}s",
-        "ahead": draw(st.sampled_from(AHEAD)),
+        "ahead": draw(st.sampled_from(aheads)),
         "idle": silence and f"{silence}s",
     }
     return declared
@@ -436,17 +434,12 @@ def _lookups(
     matching = draw(st.sampled_from(["many_to_one", "many_to_many", "as_of"]))
     where: dict[str, str] = {}
     plus: list[tuple[str, str]] = []  # columns that are derived behind a lookup, each with its stream
-    for relation in draw(st.permutations(["sellers", "ranks", "badges", "titles", "colours"])):
-        asked = {
-            "titles": {"ranks": "rank", "badges": "rank", "sellers": "name"},
-            "colours": {"titles": "title"},
-        }
-        keys = dict.fromkeys(ends, f"{of}seller_id")
+    for relation in draw(st.permutations(["sellers", *COLUMNS])):
+        keys: dict[str, Any] = dict.fromkeys(ends, f"{of}seller_id")
         if draw(st.booleans()) and plus:
             stream, column = draw(st.sampled_from(plus))
             keys = {stream: column}
-        if relation in asked:
-            keys = {where[by]: f"{by}.{column}" for by, column in asked[relation].items() if by in where}
+        keys = _keys_of(relation, document, ends, where, keys)
         if relation in document["relations"] or not keys or draw(st.integers(0, 2)):
             continue
         stream = draw(st.sampled_from(list(keys)))
@@ -476,7 +469,7 @@ def _lookups(
         document["relations"][relation] = {
             "url": url.format(matching),
             "table": relation,
-            "key": next(iter(columns)),
+            "key": KEYS.get(relation, "seller_id"),
             "columns": columns,
         }
         _add(document, ends, stream, {"lookup": lookup})
@@ -485,6 +478,38 @@ def _lookups(
             step = draw(_looked_up_step(stream, f"{relation}.{found}", number=len(document["steps"])))
             _add(document, ends, stream, step)
             plus += [(stream, name) for name in step["derive"] if name.startswith("plus")]
+
+
+def _keys_of(
+    relation: str,
+    document: Document,
+    ends: Mapping[str, str],
+    where: Mapping[str, str],
+    others: dict[str, Any],
+) -> dict[str, Any]:
+    """Return the keys by which streams may ask a relation.
+
+    Args:
+        relation: the relation.
+        document: the pipeline so far.
+        ends: the last step of each stream.
+        where: the stream of each lookup so far, by its relation.
+        others: what most relations are asked by.
+    """
+    if relation == "tariffs":
+        return dict.fromkeys(_with_tariffs(document, ends), KEYS[relation])
+    if relation in _ASKED:
+        return {where[by]: f"{by}.{column}" for by, column in _ASKED[relation].items() if by in where}
+    return others
+
+
+def _with_tariffs(document: Document, ends: Mapping[str, str]) -> Iterator[str]:
+    """Yield the streams that have the key of tariffs behind their steps, none of which loses a column."""
+    for stream, end in ends.items():
+        if set(KEYS["tariffs"]) <= set(document["streams"].get(stream, {"columns": {}})["columns"]):
+            way = [document["steps"][step] for step in _way(document, end)]
+            if not any(step.get("drop") or step.get("select") for step in way):
+                yield stream
 
 
 @st.composite

@@ -29,7 +29,7 @@ _DRAWN = {
 
 def with_types(pipeline: Pipeline, types: Mapping[str, Mapping[str, str]], **fields: Any) -> Pipeline:
     """The pipeline with other types of some columns, by stream; `fields` are those of all these streams."""
-    document: dict[str, Any] = pipeline.model_dump()
+    document: dict[str, Any] = pipeline.model_dump(by_alias=True)
     for stream, changed in types.items():
         declared = document["streams"][stream]
         declared |= {"columns": declared["columns"] | changed, **fields}

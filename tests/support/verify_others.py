@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import sqlalchemy as sa
 from hypothesis import strategies as st
 
-# The columns of each relation; the first one is its key.
+# The columns of each relation; the first one is its key, unless `KEYS` has several.
 COLUMNS = {
     "ranks": {"seller_id": "long", "rank": "string"},
     "badges": {"seller_id": "long", "rank": "string"},
     "titles": {"rank": "string", "title": "string"},
     "colours": {"title": "string", "colour": "long"},
+    "tariffs": {"tip": "decimal(6,2)", "due": "date", "rate": "double"},
 }
+KEYS = {name: [next(iter(columns))] for name, columns in COLUMNS.items()} | {"tariffs": ["tip", "due"]}
 OTHERS: dict[str, list[tuple[Any, ...]]] = {
     "ranks": [(1, "first"), (3, None), (4, "last")],
     "badges": [(1, "new"), (1, "odd"), (1, "old"), (2, "new"), (4, "old"), (4, "old")],
@@ -27,6 +31,14 @@ OTHERS: dict[str, list[tuple[Any, ...]]] = {
         ("v3", "tin"),
     ],
     "colours": [("gold", 1), ("gold", 2), ("tin", 3), ("brass", 4)],
+    "tariffs": [
+        (Decimal("1.5"), date(2026, 1, 11), 0.25),
+        (Decimal("1.5"), date(2026, 1, 12), -1.0),
+        (Decimal("3.5"), date(2026, 1, 13), None),
+        (Decimal(0), date(1, 1, 1), -0.0),
+        (Decimal("9999.99"), date(1969, 12, 31), 1e308),
+        (Decimal("-9999.99"), date(9999, 12, 31), 0.1),
+    ],
 }
 _ALIKE = {
     "ranks": "many_to_one",
@@ -36,7 +48,13 @@ _ALIKE = {
 }
 # Pages of a relation are in the order of bytes, which PostgreSQL has in the collation "C".
 _STRING = sa.String(40).with_variant(sa.String(40, collation="C"), "postgresql")
-_TYPES: dict[str, sa.types.TypeEngine[Any]] = {"long": sa.BigInteger(), "string": _STRING}
+_TYPES: dict[str, sa.types.TypeEngine[Any]] = {
+    "long": sa.BigInteger(),
+    "string": _STRING,
+    "decimal(6,2)": sa.Numeric(6, 2),
+    "date": sa.Date(),
+    "double": sa.Double(),
+}
 
 
 def lookup_steps(
@@ -63,8 +81,8 @@ def seed_others(url: str) -> None:
     """Make their tables."""
     meta, engine = sa.MetaData(), sa.create_engine(url)
     for name, rows in OTHERS.items():
-        key, *others = (sa.Column(column, _TYPES[kind]) for column, kind in COLUMNS[name].items())
-        table = sa.Table(name, meta, key, *others, sa.Index(f"by_{key.name}_of_{name}", key))
+        columns = [sa.Column(column, _TYPES[kind]) for column, kind in COLUMNS[name].items()]
+        table = sa.Table(name, meta, *columns, sa.Index(f"by_key_of_{name}", *KEYS[name]))
         meta.create_all(engine)
         with engine.begin() as connection:
             connection.execute(table.insert(), [dict(zip(COLUMNS[name], row, strict=True)) for row in rows])

@@ -16,6 +16,14 @@ WHERE = [
     "date_part('second', $time) <> 3",
 ]
 TICK = "time_bucket(INTERVAL '2 seconds', $time)"  # a derived time, of which histories have several
+# Further ones. Some are of another type, and some leave the years 1 to 9999.
+TICKS = [
+    "date_trunc('second', $time)",
+    "time_bucket(INTERVAL '1 day', $time, 'Europe/Berlin')",
+    "CAST($time - INTERVAL '1 day' AS DATE)",
+    "time_bucket(INTERVAL 1 MONTH, CAST($time AS DATE)) + 1",
+    "date_trunc('week', $time) + INTERVAL 3 HOURS",
+]
 DERIVE = {
     "twice": "seller_id * 2",
     "bounded": "seller_id + 9223372036854775805",  # which fails on sellers above 2
