@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, timedelta
 from pathlib import Path
@@ -28,7 +28,7 @@ from endmark.state.store import MemoryBlobs, SegmentStore
 from support.cases import cases
 from support.sizes import BUCKETS, MERGING, Merging
 
-TOP = (1 << 63) - 1
+BOTTOM, TOP = -(1 << 63), (1 << 63) - 1
 
 
 class Shares:
@@ -200,6 +200,12 @@ def test_forgotten_ranges_are_open_however_many_keys_are_asked(tmp_path: Path) -
 
 
 KEYS = st.integers(-6, 30)
+# How keys stand for numbers. The distance of the first and the last key of all is no number of 64 bits.
+_PLACES: dict[str, Callable[[int], int]] = {
+    "near": lambda number: number,
+    "far": lambda number: TOP - 30 + number if number > 10 else number,
+    "at both ends": lambda number: TOP - 30 + number if number >= 0 else BOTTOM + 6 + number,
+}
 
 
 @cases(30)
@@ -212,7 +218,7 @@ KEYS = st.integers(-6, 30)
     merging=MERGING,
     kept=st.integers(0, 12),
     restart=st.booleans(),
-    far=st.booleans(),
+    apart=st.sampled_from(list(_PLACES)),
     split=st.tuples(st.integers(0, 7), st.integers(1, 3)),
 )
 def test_closed_keys_are_a_set(
@@ -224,13 +230,13 @@ def test_closed_keys_are_a_set(
     kept: int,
     restart: bool,
     *,
-    far: bool,
+    apart: str,
     split: tuple[int, int],
 ) -> None:
     """A key is closed once it is named, and no other key ever is. The first promise of a key says what closed
     it, and its place is known while it is recent. Patterns drop keys without opening them. All of this holds
     when each bucket becomes several."""
-    place = {number: TOP - 30 + number if far and number > 10 else number for number in range(-6, 31)}
+    place = {number: _PLACES[apart](number) for number in range(-6, 31)}
     shares = Shares(buckets, pa.int64(), tmp_path_factory.mktemp("closed"), by_rows=True)
     first: dict[int, tuple[int, int, bool]] = {}
     offset, promised = 0, -7
