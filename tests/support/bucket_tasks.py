@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import zip_longest
 from pathlib import Path
@@ -75,12 +75,21 @@ def kafka_batch(records: Sequence[Located]) -> pa.RecordBatch:
     return pa.record_batch(arrays, schema=KAFKA)
 
 
-def of_one_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Cut batches of records into those of one partition each, in order, as tasks read them from Kafka."""
-    for batch in batches:
-        places = list(zip(*(batch.column(name).to_pylist() for name in ("topic", "partition")), strict=True))
-        for place in dict.fromkeys(places):
-            yield batch.filter(pa.array([each == place for each in places]))
+def partition_cutter() -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make what cuts batches of records into those of one partition each, as tasks read them from Kafka.
+
+    Spark pickles an inner function by its code. It would pickle another one by its module, and no worker has
+    the modules of tests.
+    """
+
+    def of_one_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            columns = (batch.column(name).to_pylist() for name in ("topic", "partition"))
+            places = list(zip(*columns, strict=True))
+            for place in dict.fromkeys(places):
+                yield batch.filter(pa.array([each == place for each in places]))
+
+    return of_one_partition
 
 
 def relation_in_memory(declared: Relation, rows: Iterable[tuple[Any, ...]]) -> MemoryRelation:
@@ -177,9 +186,8 @@ class BucketTasks:
 
     def pack(self, records: Sequence[Located]) -> list[dict[str, Any]]:
         """The packed rows that reach the buckets."""
-        return [
-            row for rows in self._ingest(of_one_partition([kafka_batch(records)])) for row in rows.to_pylist()
-        ]
+        batches = partition_cutter()([kafka_batch(records)])
+        return [row for rows in self._ingest(batches) for row in rows.to_pylist()]
 
     def tell(self, channel: str, blob: bytes) -> None:
         """Give each bucket a batch of one blob."""

@@ -30,7 +30,7 @@ from support.bucket_tasks import (
     announced_together,
     kafka_batch,
     number_running,
-    of_one_partition,
+    partition_cutter,
     total,
 )
 
@@ -168,7 +168,8 @@ class _Files:
     records: DataFrame
 
     def stream(self, spark: SparkSession, through: Through, columns: str) -> DataFrame:
-        return self.records.mapInArrow(lambda batches: through(of_one_partition(batches)), columns)
+        cut = partition_cutter()
+        return self.records.mapInArrow(lambda batches: through(cut(batches)), columns)
 
 
 def _as_set(tables: Tables) -> dict[str, Counter[str]]:
