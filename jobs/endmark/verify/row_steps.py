@@ -123,8 +123,8 @@ def _arriving(
         ]
     )
     reader = session.batches(rows, BATCH_ROWS, **parts)
-    with alone() as duck:
-        found = [_through(duck, steps, pa.Table.from_batches([batch]), schema) for batch in reader]
+    duck = alone()
+    found = [_through(duck, steps, pa.Table.from_batches([batch]), schema) for batch in reader]
     return pa.concat_tables([schema.empty_table(), *found])
 
 
