@@ -25,7 +25,7 @@ from simulation.world import SEEDS_OF_A_WORLD, world_of
 from support.mutation import Mutant, load
 
 CPU_SECONDS = 20.0
-SMALL = 17  # a world with few records and two steps
+SMALL = 25  # a world with few records and three steps
 REPEATED = 4  # seeds of a world
 
 
