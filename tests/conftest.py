@@ -24,6 +24,13 @@ from support.postgresql import PostgreSql
 for variable in ("SPARK_SUBMIT_OPTS", "ENDMARK_BROKER_JAVA_OPTIONS"):
     os.environ[variable] = f"{os.environ.get(variable, '')} -XX:TieredStopAtLevel=1".strip()
 
+# A worker of Spark finds no module of tests, as in a shell without this variable. A function of such a module
+# was pickled by its name, and failed in such a shell alone.
+_TESTS = Path(__file__).parent
+if places := os.environ.pop("PYTHONPATH", None):
+    others = [place for place in places.split(os.pathsep) if Path(place).resolve() != _TESTS]
+    os.environ["PYTHONPATH"] = os.pathsep.join(others)
+
 # To verify the tables of some records took 0.54 s of CPU with two threads of DuckDB, and 0.43 s with one.
 verify_session.THREADS = 1
 
