@@ -18,12 +18,13 @@ const KINDS = { rows: "row step", lookup: "lookup", union: "union", join: "join"
 /** Boxes {id, title, about, detail, inputs, sink, tone} of a pipeline. */
 function boxesOf(pipeline, history, status) {
   const { totals = {} } = history.last ?? {};
+  const rates = (metrics, unit) => {
+    const each = metrics.map((metric) => history.rate(metric, status.now));
+    return written(each.includes(null) ? null : each.reduce((sum, one) => sum + one, 0), unit);
+  };
   const figures = {
-    rate: (metric, unit) => written(history.rate(metric, status.now), unit),
-    rates: (metrics, unit) => {
-      const each = metrics.map((metric) => history.rate(metric, status.now));
-      return written(each.includes(null) ? null : each.reduce((sum, one) => sum + one, 0), unit);
-    },
+    rate: (metric, unit) => rates([metric], unit),
+    rates,
     total: (metric, unit) => written(sumOf(totals, metric), unit),
     sum: (metrics, unit) => written(metrics.reduce((sum, each) => sum + (totals[each] ?? 0), 0), unit),
     has: (metric) => metric in totals,
