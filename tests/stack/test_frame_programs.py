@@ -293,7 +293,7 @@ def test_nothing_is_computed_of_control_rows(spark: SparkSession, tmp_path: Path
 
 
 def test_columns_are_dropped_and_renamed(spark: SparkSession, tmp_path: Path) -> None:
-    """As by `select`, which would have to name all other columns."""
+    """A punctuation on a lost column is lost, and one on a renamed column has the new name."""
     texts = ['{"b.c": {"equals": 2}}', '{"a": {"equals": 1}}', '{"d": {"equals": 3}}']
     rows: list[dict[str, Any]] = [{"a": 1, "b.c": 2, "d": 3}, *({"over": text} for text in texts)]
     (tmp_path / "rows.json").write_text("\n".join(map(json.dumps, rows)))

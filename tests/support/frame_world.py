@@ -108,7 +108,7 @@ def following(out: list[Rows]) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 class Told:
-    """What a join has put out, batch by batch, in the spellings of its world.
+    """The output of a join, batch by batch, in the spellings of its world.
 
     `broken` are results that match an output punctuation of an earlier batch, which is never.
     """

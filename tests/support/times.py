@@ -82,7 +82,7 @@ class Spellings:
     time: Spelling
 
     def of(self, name: str) -> Spelling:
-        """That of a column, which has its name behind that of its stream."""
+        """Return the spelling of a column of results, whose name ends with that of a column of a stream."""
         found: Spelling = getattr(self, name.rpartition("_")[2])
         return found
 
