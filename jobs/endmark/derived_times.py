@@ -2,9 +2,9 @@
 
 An example is `date_trunc('minute', paid_at)`. No later row is older than the progress of its stream. So no
 later row has a derived time that is less than the one of a row at progress, and progress promises something
-about such columns, too. A column of a union is a derived time if it is one of each member. The members may
-derive it in different ways, of which the one with the least value at progress counts.
-Only these expressions count, of the event time or of a derived time:
+about such columns, too. A column of a union is a derived time if it is one of each member. If members derive
+it in different ways, the least of their values at progress counts. Only these expressions count, of the event
+time or of a derived time:
 
     date_trunc(unit, time)    time_bucket(width, time)    cast(time AS date)
     time + interval           time - interval             time

@@ -64,11 +64,10 @@ def _check_unions(pipeline: Pipeline) -> None:
                     f"steps.{found[0]}.deduplicate: rows are deduplicated where they are joined, and there "
                     f"they are rows of {union}; let a row step behind {union} deduplicate them"
                 )
-        ends = {stream: (stream, *path)[len(path) - len(behind)] for stream, path in members.items()}
         require_alike(
             union,
             {name: pipeline.streams[name] for name in members},
-            {name: pipeline.row_columns(end) for name, end in ends.items()},
+            {name: pipeline.row_columns((name, *path)[-1]) for name, path in members.items()},
         )
 
 

@@ -116,10 +116,10 @@ def explained(pipeline: Pipeline) -> Explanation:
 
 def _reading(pipeline: Pipeline, name: str) -> Reading:
     stream = pipeline.streams[name]
-    names = pipeline.flow.paths[name]
-    if (union := pipeline.flow.taker_of(name)) != name:
-        behind = pipeline.flow.behind_unions[union]
-        names = (*names[: len(names) - len(behind)], union, *behind)
+    flow = pipeline.flow
+    names = flow.paths[name]
+    if (union := flow.taker_of(name)) != name:
+        names = (*flow.unions[union][name], union, *flow.behind_unions[union])
     own = [step for step in names if isinstance(pipeline.steps[step], RowStep | UnionStep)]
     steps = _steps(pipeline, own)
     return Reading(name, stream.topic, stream.format, stream.event_time.column, steps)

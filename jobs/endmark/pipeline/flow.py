@@ -55,9 +55,8 @@ class Flow:
         rollups: the aggregates of final groups of these.
         results: the stream or step whose rows are the results: the last join, or the last row step behind
             it, or the end of the one input of a stage without a join.
-        unions: the members of each union, in order, with the row steps of each. The last of these are those
-            behind the union, which run where the rows of a member are read.
-        behind_unions: the row steps directly behind each union, in order.
+        unions: the members of each union, in order, with the row steps of each in front of the union.
+        behind_unions: the row steps directly behind each union, in order. They run on rows of each member.
     """
 
     stages: tuple[StageSteps, ...]
@@ -71,7 +70,11 @@ class Flow:
     def paths(self) -> dict[str, tuple[str, ...]]:
         """The steps of each input of all stages, and those of each member of a union."""
         inputs = {name: path for stage in self.stages for name, path in stage.paths.items()}
-        return inputs | {name: path for members in self.unions.values() for name, path in members.items()}
+        return inputs | {
+            name: (*path, *self.behind_unions[union])
+            for union, members in self.unions.items()
+            for name, path in members.items()
+        }
 
     def taker_of(self, stream: str) -> str:
         """Return the union that a stream is a member of, or the stream itself."""
@@ -150,8 +153,7 @@ def flow_of(streams: Collection[str], steps: Mapping[str, Step]) -> Flow:
     for name, step in steps.items():
         if isinstance(step, UnionStep):
             behind[name] = _directly_behind(steps, name)
-            members = _members(streams, steps, name, step)
-            unions[name] = {stream: (*path, *behind[name]) for stream, path in members.items()}
+            unions[name] = _members(streams, steps, name, step)
     return Flow(stages, groups, rollups, results, unions, behind)
 
 

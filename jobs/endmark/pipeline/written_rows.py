@@ -39,17 +39,12 @@ def require_written(pipeline: Pipeline, source: str, field: str) -> None:
                 f"{field}: row steps behind {source} change its rows before they come to their table; "
                 f"name {behind[-1]} here"
             )
-        if source not in behind and any(source in (stream, *path) for stream, path in members.items()):
+        if any(source in (stream, *path) for stream, path in members.items()):
             raise ValueError(
                 f"{field}: rows of {source} go on as rows of the union {union}; name {union} here, and "
                 "derive a column before it by which rows can be told apart"
             )
-    ways = {
-        name: (stream, *path)
-        for stream, path in flow.paths.items()
-        if stream in pipeline.inputs and flow.taker_of(stream) == stream
-        for name in (*(flow.behind_unions.get(stream, ())[-1:] or (stream,)), *path)
-    }
+    ways = _ways(pipeline)
     if source not in ways:
         for stage in flow.stages:
             if source in (stage.join, *stage.behind):
@@ -67,6 +62,19 @@ def require_written(pipeline: Pipeline, source: str, field: str) -> None:
     _require_columns(pipeline, stream, source, later, field)
     if any(isinstance(pipeline.steps[name], LookupStep) for name in own):
         _require_rows(pipeline, source, later, field)
+
+
+def _ways(pipeline: Pipeline) -> dict[str, list[str]]:
+    """Return each stream or step whose rows come to a join, with its input and all steps of this input.
+
+    The rows of a union have gone through the row steps directly behind it. The last of these stands for it.
+    """
+    flow, found = pipeline.flow, dict[str, list[str]]()
+    for stream, path in flow.paths.items():
+        if stream in pipeline.inputs and flow.taker_of(stream) == stream:
+            *_, end = (stream, *flow.behind_unions.get(stream, ()))
+            found |= {name: [stream, *path] for name in (end, *path)}
+    return found
 
 
 def _require_columns(pipeline: Pipeline, stream: str, source: str, later: list[str], field: str) -> None:
