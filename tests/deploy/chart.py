@@ -126,6 +126,7 @@ def test_every_object_fits_its_schema() -> None:
         {},
         {"schedule": "@every 15m"},
         {"ops": {"tokens": "who"}},
+        {"databaseCa": "databases"},
         {"network": {"dashboardFrom": [{"podSelector": {}}]}},
         SECURED,
         {**SECURED, "schedule": "@every 15m"},
@@ -319,6 +320,20 @@ def test_files_and_passwords_are_where_the_parts_look() -> None:
     for container in (job["driver"], job["executor"], upkeep["containers"][0]):
         assert container["envFrom"] == credentials
     assert "envFrom" not in ops["containers"][0]
+
+
+def test_authorities_of_databases_are_files_of_all_who_connect() -> None:
+    """A URL names the same file in driver, executors and sidecar. Maintenance connects to no database."""
+    objects = rendered(databaseCa="databases")
+    job = objects["SparkApplication", "auction"]["spec"]
+    ops = objects["Deployment", "auction-ops"]["spec"]["template"]["spec"]
+    volume = {"name": "database-ca", "secret": {"secretName": "databases", "defaultMode": 0o440}}
+    mount = {"name": "database-ca", "mountPath": "/run/secrets/database-ca", "readOnly": True}
+    for part, pod in ((job["driver"], job), (job["executor"], job), (ops["containers"][0], ops)):
+        assert volume in pod["volumes"]
+        assert mount in part["volumeMounts"]
+    assert "database-ca" not in json.dumps(objects["CronJob", "auction-maintenance"])
+    assert "database-ca" not in json.dumps(list(rendered().values()))
 
 
 def test_variables_of_the_pipeline_file_are_in_a_secret() -> None:

@@ -55,6 +55,19 @@ kafka:
 {{- end -}}
 {{- end -}}
 
+{{/* The authorities of the databases, for the parts that connect to one: driver, executors and sidecar. */}}
+{{- define "endmark.databaseMounts" -}}
+{{- if .Values.databaseCa }}
+- {name: database-ca, mountPath: /run/secrets/database-ca, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{- define "endmark.databaseVolumes" -}}
+{{- with .Values.databaseCa }}
+- {name: database-ca, secret: {secretName: {{ . }}, defaultMode: 0440}}
+{{- end }}
+{{- end -}}
+
 {{- define "endmark.loginMounts" -}}
 {{- if and .Values.kafka.tls.enabled .Values.kafka.tls.ca }}
 - {name: kafka-ca, mountPath: /run/secrets/kafka-ca, readOnly: true}
@@ -192,6 +205,7 @@ driver:
   securityContext: {{- include "endmark.container" . | nindent 4 }}
   volumeMounts: {{- include "endmark.mounts" . | nindent 4 }}
     {{- include "endmark.loginMounts" . | nindent 4 }}
+    {{- include "endmark.databaseMounts" . | nindent 4 }}
   # Stopping waits for the batch at hand.
   terminationGracePeriodSeconds: 90
 executor:
@@ -209,5 +223,7 @@ executor:
   podSecurityContext: {{- include "endmark.pod" . | nindent 4 }}
   securityContext: {{- include "endmark.container" . | nindent 4 }}
   volumeMounts: {{- include "endmark.mounts" . | nindent 4 }}
+    {{- include "endmark.databaseMounts" . | nindent 4 }}
 volumes: {{- include "endmark.volumes" . | nindent 2 }}
+  {{- include "endmark.databaseVolumes" . | nindent 2 }}
 {{- end -}}
