@@ -1,8 +1,9 @@
 """Commits the files of a batch to a Delta table, once: appends them, or upserts their rows.
 
-delta-rs commits, since Spark's Delta takes a second or more for a few rows. Most appends to a table on a file
+delta-rs commits, since Spark's Delta takes a second or more for a few rows. Most commits to a table on a file
 system do without it, by `endmark.engine.delta_entry`. delta-rs makes the first commit of a run, each commit
-that a checkpoint of the log follows, and the next one after somebody else has committed.
+that a checkpoint of the log follows, and the next one after somebody else has committed. From one of these
+commits to the next, the files that an upsert may rewrite are remembered.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 
 from endmark.engine.delta_entry import is_plain, write_entry
-from endmark.engine.delta_log import commit_files, data_files, metrics, replace_files
+from endmark.engine.delta_log import commit_files, data_file, data_files, metrics, replace_files
 from endmark.engine.upsert import upsert
 from endmark.storage import options, reaching
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from endmark.engine.delta_files import FileTable
     from endmark.engine.delta_log import DataFile
@@ -46,6 +47,8 @@ class TableLog:
         # batch of that version must be later than the last one that the table has.
         self._next: int | None = None
         self._last = -1
+        # By path, the files of the last version that the next upsert may rewrite.
+        self._open: dict[str, DataFile] = {}
         with reaching(table.path):
             self._delta = DeltaTable(str(table.path), storage_options=options(table.path))
 
@@ -67,32 +70,47 @@ class TableLog:
             MissingPartError: the object store of the table is away, or refuses the commit.
         """
         with reaching(self._table.path):
-            if self._key:
-                self._upsert(files, batch_id, deleted)
-            elif not self._commit_unread(files, batch_id):
+            if not self._commit_unread(files, batch_id, deleted):
                 self._next = None
-                if not self._has(batch_id):
+                if self._key:
+                    self._upsert(files, batch_id, deleted)
+                elif not self._has(batch_id):
                     self._append(files, batch_id)
                 self._next = self._after_reading()
 
-    def _commit_unread(self, files: Sequence[Mapping[str, Any]], batch_id: int) -> bool:
+    def _commit_unread(
+        self, files: Sequence[Mapping[str, Any]], batch_id: int, deleted: Sequence[Mapping[str, Any]]
+    ) -> bool:
         """Commit files without reading the log, if that is possible; return whether it was."""
         path, number = self._table.path, self._next
         if number is None or batch_id <= self._last or not isinstance(path, Path):
             return False
+        removed: Sequence[DataFile] = ()
+        if self._key:
+            files, removed = upsert(self._table, self._key, self._open.values(), files, deleted)
         done, now = self._done(batch_id), time.time_ns() // 1_000_000
+        figures, partition_by = metrics(files, removed), self._table.partition_by
         try:
-            write_entry(path, number, files, done, metrics(files), self._table.partition_by, now)
+            write_entry(path, number, files, removed, done, figures, partition_by, now)
         except (FileExistsError, FileNotFoundError):  # somebody else has changed the table
             return False
         self._last, self._next = batch_id, self._unless_checkpoint(number + 1)
+        for file in removed:
+            del self._open[file.path]
+        self._remember(data_file(entry, self._table.schema) for entry in files)
         return True
+
+    def _remember(self, files: Iterable[DataFile]) -> None:
+        """Remember the files among some that an upsert may rewrite."""
+        if self._key:
+            self._open |= {file.path: file for file in files if not file.is_final}
 
     def _after_reading(self) -> int | None:
         """Read the log; return the version that may be committed next without reading it again."""
         if not isinstance(self._table.path, Path):
             return None
-        self._last = self._last_batch()
+        self._last, self._open = self._last_batch(), {}
+        self._remember(data_files(self._delta))
         return self._unless_checkpoint(self._delta.version() + 1) if is_plain(self._delta) else None
 
     def _unless_checkpoint(self, number: int) -> int | None:

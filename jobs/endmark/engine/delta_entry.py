@@ -4,7 +4,8 @@ For each commit, delta-rs lists the log several times and asks the file system a
 commit took 8 ms in a new table, and 79 ms after 4,000 versions. A job makes 3,600 versions an hour. To write
 an entry of a known number takes 1 ms, however long the log is.
 
-See "Add File", "Transaction Identifiers" and "Commit Provenance Information" in Delta's protocol.
+See "Add File and Remove File", "Transaction Identifiers" and "Commit Provenance Information" in Delta's
+protocol.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ if TYPE_CHECKING:
 
     from deltalake import DeltaTable, Transaction
 
+    from endmark.engine.delta_log import DataFile
+
 _ENGINE = f"endmark:{version('endmark')}"
-# The versions of the protocol, for readers and for writers. Later ones have features that appends must obey.
+# The versions of the protocol, for readers and for writers. Later ones have features that writers must obey.
 _PLAIN = 1, 2
 
 
 def is_plain(table: DeltaTable) -> bool:
-    """Return whether an append to a table needs nothing but the entries of its files."""
+    """Return whether a version of a table needs nothing but the entries of its files."""
     protocol = table.protocol()
     return (protocol.min_reader_version, protocol.min_writer_version) == _PLAIN
 
@@ -36,17 +39,19 @@ def write_entry(
     table: Path,
     number: int,
     files: Sequence[Mapping[str, Any]],
+    removed: Sequence[DataFile],
     transactions: Iterable[Transaction],
     metrics: Mapping[str, str],
     partition_by: Sequence[str],
     now: int,
 ) -> None:
-    """Commit a version of a table that has some files more.
+    """Commit a version of a table that has some files more and some files less.
 
     Args:
         table: the directory of the table, which `is_plain`.
         number: the number of the version.
-        files: the entries of the files, as `write_files` returns them.
+        files: the entries of the files to add, as `write_files` returns them.
+        removed: the files to remove; none for an append.
         transactions: the transactions of the commit.
         metrics: the `operationMetrics` that the history of the table shows.
         partition_by: the columns that the table is partitioned by.
@@ -67,7 +72,7 @@ def write_entry(
             "partitionBy": json.dumps(list(partition_by), separators=(",", ":")),
         },
         "engineInfo": _ENGINE,
-        "isBlindAppend": True,
+        "isBlindAppend": not removed,
         "operationMetrics": metrics,
     }
     actions: list[dict[str, Any]] = [{"commitInfo": info}]
@@ -83,6 +88,19 @@ def write_entry(
             }
         }
         for file in files
+    ]
+    actions += [
+        {
+            "remove": {
+                "path": each.path,
+                "partitionValues": each.partition,
+                "size": each.size,
+                "deletionTimestamp": now,
+                "dataChange": True,
+                "extendedFileMetadata": True,
+            }
+        }
+        for each in removed
     ]
     actions += [
         {"txn": {"appId": each.app_id, "version": each.version, "lastUpdated": each.last_updated}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -19,13 +20,19 @@ from endmark.errors import ConfigError
 from endmark.pipeline.tables import FINAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from deltalake import DeltaTable, Transaction
 
     from endmark.engine.delta_partitions import Values
 
 _CONSTRAINT = "delta.constraints."
+# The types of columns whose bounds the log has exactly, or wider, and how its JSON is read.
+_READ: dict[pa.DataType, Callable[[Any], Any]] = {
+    **dict.fromkeys([pa.int8(), pa.int16(), pa.int32(), pa.int64()], int),
+    pa.string(): str,
+    pa.date32(): date.fromisoformat,
+}
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,22 @@ def _bounds(file: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
         for name, value in least.items()
         if type(value) in (int, str, date) and most.get(name) is not None
     }
+
+
+def data_file(entry: Mapping[str, Any], schema: pa.Schema) -> DataFile:
+    """Return the file of an entry that `write_files` has returned, as `data_files` yields it.
+
+    Args:
+        entry: the entry.
+        schema: the columns of the table.
+    """
+    stats = json.loads(entry["stats"])
+    bounds = {
+        name: (_READ[kind](value), _READ[kind](stats["maxValues"][name]))
+        for name, value in stats.get("minValues", {}).items()
+        if (kind := schema.field(name).type) in _READ
+    }
+    return DataFile(entry["path"], entry["size"], entry["partition"], stats["numRecords"], bounds)
 
 
 def replace_files(
