@@ -75,7 +75,8 @@ class ClosedKeys:
     names the key.
 
     Attributes:
-        recent: the entries of closed keys whose promise is recent in its partition.
+        recent: the entries of closed keys whose promise is recent in its partition. If closed keys cannot be
+            ranges, it has the entries of all of them, each with the `time` at which it was stored.
         ranges: all other closed keys, without partition and offset.
         promised: the entries of keys that are not closed, since some partitions have not promised them yet.
 
@@ -109,7 +110,7 @@ class ClosedKeys:
         # A key may be closed by a row in one partition and by a punctuation in another one, unless it lives
         # in one.
         self._in_ranges = not by_rows or [member.keyed for member in members] == [True]
-        self.recent = SegmentList(store, key)
+        self.recent = SegmentList(store, key, None if self._in_ranges else "time")
         self.ranges = ClosedRanges(store, key, buckets, by_rows=by_rows)
         self.promised = SegmentList(store, key)
         self._newly_closed: pa.RecordBatch | None = None
@@ -183,7 +184,7 @@ class ClosedKeys:
             return
         entries, self._newly_closed = self._newly_closed, None
         if not self._in_ranges:
-            self.recent.append(entries)
+            self._append(entries)
             return
         newest = self._newest_offsets(entries)
         old = self._is_old(entries, newest)
@@ -199,6 +200,12 @@ class ClosedKeys:
             known, _ = self.ranges.find(self._key.keys(rows.batch))
             gone.append(rows.batch.filter(pa.array(~known)))
         self.ranges.add(self._key.sorted(codec.concat(gone)), self._time)
+
+    def _append(self, entries: pa.RecordBatch) -> None:
+        """Append entries to `recent`, with the time of the batch if they never become ranges."""
+        if not self._in_ranges:
+            entries = entries.append_column("time", pa.array(np.full(entries.num_rows, self._time)))
+        self.recent.append(entries)
 
     def _newest_offsets(self, entries: pa.RecordBatch) -> Ints:
         """Return the newest offset of each partition, among given entries and recent ones."""
@@ -220,8 +227,10 @@ class ClosedKeys:
             entries.maintain()
 
     def expire(self, before: int) -> None:
-        """Forget the keys that were closed before a time (µs), unless their promise is recent."""
+        """Forget the keys that were closed before a time (µs), unless a range takes them later."""
         self.ranges.ranges.expire(before)
+        if not self._in_ranges:
+            self.recent.expire(before)
 
     def forget(self) -> None:
         """Drop the keys that patterns close."""
@@ -321,7 +330,7 @@ class ClosedKeys:
         if entries is not None:
             keys = self._key.keys(entries)
             closed, now = keys.among(self._key.keys(known)), keys.among(new)
-            self.recent.append(entries.filter(pa.array(closed)))
+            self._append(entries.filter(pa.array(closed)))
             self.promised.append(entries.filter(pa.array(~closed & ~now)))
             waiting.append(entries.filter(pa.array(now)))
         if newly_closed.num_rows:
