@@ -6,7 +6,7 @@ and few are compared: 400 boxes that were all compared with each other took 5 s.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from endmark.domain import Domain, Value
 from endmark.punctuation.pattern import Equals, Nothing, Pattern
@@ -41,6 +41,11 @@ class Boxes:
         for included in [old for old in self._with(_constants(box)) if old.implies(box, self._domains)]:
             self._remove(included)
         self.restore(box)
+
+    def remove_where(self, is_included: Callable[[Punctuation], bool]) -> None:
+        """Remove the punctuations that a set elsewhere includes."""
+        for included in [box for box in self if is_included(box)]:
+            self._remove(included)
 
     def restore(self, box: Punctuation) -> None:
         """Add a punctuation that another `Boxes` had. It is not compared with those before it."""

@@ -1,12 +1,12 @@
 """Finds the promise that each violation broke.
 
 It is the pattern that was in force in the row's partition at the row's offset, or else the first promise that
-names the key. The offset of a promise that names the key is told if it is recent. The patterns of a single
-column are a union of intervals. The promise is then the interval that holds the row, with the offset of the
-pattern that last widened it. If patterns have several columns, the promise is the newest that matches. If no
-promise of the row's partition names the key, it is the one of another partition that the job has named. If
-only a wider promise matches, no promise is named. A row out of order broke the promise of the farthest row
-before it.
+names the key. The offset of a promise that names the key is told if it is recent. The patterns on one column
+are a union of intervals. The promise is then the interval that holds the row, with the offset of the pattern
+that last widened it. A pattern on several columns adds nothing if such intervals include it. The newest of
+all that match is the promise. If no promise of the row's partition names the key, it is the one of another
+partition that the job has named. If only a wider promise matches, no promise is named. A row out of order
+broke the promise of the farthest row before it.
 
 Violations are few, so Python takes them one by one. Patterns are written in one normal form, since the same
 set has many spellings.
@@ -15,7 +15,9 @@ set has many spellings.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -75,8 +77,8 @@ def name_promises(session: Session, pipeline: Pipeline, stream: str) -> None:
     patterns = session.run('FROM $patterns ORDER BY "partition", "offset"', **known)
     found = [
         {"partition": row["partition"], "offset": row["offset"]}
-        | _promise(row, kinds, [one for one in patterns if _is_before(one, row)], descending=descending)
-        for row in rows
+        | _promise(row, kinds, in_force, descending=descending)
+        for row, in_force in _in_force(rows, patterns, kinds)
     ]
     broken = name(f"broken_{stream}")
     session.run_on(
@@ -84,11 +86,23 @@ def name_promises(session: Session, pipeline: Pipeline, stream: str) -> None:
     )
 
 
-def _is_before(pattern: Row, row: Row) -> bool:
-    return bool(pattern["partition"] == row["partition"] and pattern["offset"] < row["offset"])
+def _in_force(
+    rows: Iterable[Row], patterns: Iterable[Row], kinds: dict[str, ColumnType]
+) -> Iterator[tuple[Row, _InForce]]:
+    """Yield each row with the patterns before it in its partition; both are in the order of their places."""
+    coming = deque(patterns)
+    in_force, partition = _InForce(kinds), None
+    for row in rows:
+        if row["partition"] != partition:
+            in_force, partition = _InForce(kinds), row["partition"]
+        while coming and (coming[0]["partition"], coming[0]["offset"]) < (partition, row["offset"]):
+            pattern = coming.popleft()
+            if pattern["partition"] == partition:
+                in_force.add(pattern)
+        yield row, in_force
 
 
-def _promise(row: Row, kinds: dict[str, ColumnType], patterns: Sequence[Row], *, descending: bool) -> Row:
+def _promise(row: Row, kinds: dict[str, ColumnType], in_force: _InForce, *, descending: bool) -> Row:
     text: Row
     partition = row["partition"]
     if row["violation"] == "unordered":
@@ -97,7 +111,7 @@ def _promise(row: Row, kinds: dict[str, ColumnType], patterns: Sequence[Row], *,
         ahead = Bound(low=reached, low_open=True) if descending else Bound(high=reached, high_open=True)
         text = {column: written(spans_of(ahead, kind), kind)}
     elif row["#matched"]:
-        offset, text = (_interval if len(kinds) == 1 else _newest)(row, kinds, patterns)
+        offset, text = in_force.broken_by(row)
     else:
         values = {column: Bound(among=frozenset([row[key_column(column)]])) for column in kinds}
         if row["#since"] is None:
@@ -115,15 +129,52 @@ def _promise(row: Row, kinds: dict[str, ColumnType], patterns: Sequence[Row], *,
     }
 
 
-def _interval(row: Row, kinds: dict[str, ColumnType], patterns: Sequence[Row]) -> tuple[int, Row]:
-    ((column, kind),) = kinds.items()
-    union: list[tuple[Span, int]] = []
-    for pattern in patterns:
-        for span in spans_of(bound_of(pattern, column) or Bound(), kind):
-            union = _widened(union, span, pattern["offset"])
-    at = cut_below(row[key_column(column)], kind)
-    ((span, offset),) = [(span, offset) for span, offset in union if span[0] <= at < span[1]]
-    return offset, {column: written([span], kind)}
+class _InForce:
+    """The patterns that a partition has promised so far. Add them in the order of their offsets.
+
+    Args:
+        kinds: the types of the key's columns.
+    """
+
+    def __init__(self, kinds: dict[str, ColumnType]) -> None:
+        self._kinds = kinds
+        self._unions: dict[str, list[tuple[Span, int]]] = {column: [] for column in kinds}
+        self._several: list[tuple[int, dict[str, list[Span]]]] = []
+
+    def add(self, pattern: Row) -> None:
+        spans = _spans_by_column(pattern, self._kinds)
+        if len(spans) == 1:
+            ((column, own),) = spans.items()
+            for span in own:
+                self._unions[column] = _widened(self._unions[column], span, pattern["offset"])
+        elif not any(_is_within(own, self._unions[column]) for column, own in spans.items()):
+            self._several.append((pattern["offset"], spans))
+
+    def broken_by(self, row: Row) -> tuple[int, Row]:
+        """Return the offset and the text of the newest pattern that matches a row."""
+        cuts = {column: cut_below(row[key_column(column)], kind) for column, kind in self._kinds.items()}
+        unions = self._unions.items()
+        intervals = [(offset, {column: [span]}) for column, union in unions for span, offset in union]
+        matching = [
+            each
+            for each in [*self._several, *intervals]
+            if all(any(low <= cuts[column] < high for low, high in own) for column, own in each[1].items())
+        ]
+        if not matching:
+            raise AssertionError(f"SQL found a pattern that matches {row}, and this did not")
+        offset, spans = max(matching, key=itemgetter(0))
+        return offset, {column: written(own, self._kinds[column]) for column, own in spans.items()}
+
+
+def _spans_by_column(pattern: Row, kinds: dict[str, ColumnType]) -> dict[str, list[Span]]:
+    bounds = {column: bound_of(pattern, column) for column in kinds}
+    if len(kinds) == 1:
+        bounds = {column: bound or Bound() for column, bound in bounds.items()}
+    return {column: spans_of(bound, kinds[column]) for column, bound in bounds.items() if bound is not None}
+
+
+def _is_within(spans: Sequence[Span], union: Sequence[tuple[Span, int]]) -> bool:
+    return all(any(known[0] <= low and high <= known[1] for known, _ in union) for low, high in spans)
 
 
 def _widened(union: Iterable[tuple[Span, int]], span: Span, offset: int) -> list[tuple[Span, int]]:
@@ -136,18 +187,6 @@ def _widened(union: Iterable[tuple[Span, int]], span: Span, offset: int) -> list
         else:
             low, high = min(low, known[0]), max(high, known[1])
     return [*apart, ((low, high), offset)]
-
-
-def _newest(row: Row, kinds: dict[str, ColumnType], patterns: Sequence[Row]) -> tuple[int, Row]:
-    for pattern in reversed(patterns):
-        bounds = {column: bound_of(pattern, column) for column in kinds}
-        spans = {
-            column: spans_of(bound, kinds[column]) for column, bound in bounds.items() if bound is not None
-        }
-        cuts = {column: cut_below(row[key_column(column)], kinds[column]) for column in spans}
-        if all(any(low <= cuts[column] < high for low, high in spans[column]) for column in spans):
-            return pattern["offset"], {column: written(spans[column], kinds[column]) for column in spans}
-    raise AssertionError(f"SQL found a pattern that matches {row}, and this did not")
 
 
 def bound_of(pattern: Row, column: str) -> Bound | None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from endmark.domain import Domain, Value
+    from endmark.domain import Cut, Domain, Value
     from endmark.punctuation.algebra import Span
     from endmark.punctuation.pattern import Pattern
     from endmark.state.keys import Keys, KeySpec
@@ -96,10 +96,16 @@ class Interval:
         return Spans(self.ranges.spans()).contain(keys.codes)
 
     def broken_by(self, keys: Keys, at: int) -> Punctuation | None:
+        if keys.columns:
+            return self.holding(keys.columns[0][at].as_py())
+        return self._above(int(keys.codes[at]))
+
+    def holding(self, value: Value) -> Punctuation | None:
+        """Return the promise of the interval that holds a value; `None` if none does."""
         domain = self.ranges.domain
-        cut = (
-            domain.below(domain.coerce(keys.columns[0][at].as_py())) if keys.columns else int(keys.codes[at])
-        )
+        return self._above(domain.below(domain.coerce(value)))
+
+    def _above(self, cut: Cut) -> Punctuation | None:
         found = self.ranges.find(cut)
         return None if found is None else self._promise(*found)
 
@@ -111,21 +117,46 @@ class Interval:
 
 
 class KeyBoxes:
-    """Promised keys of several columns, as patterns. A pattern is dropped when a later one includes it."""
+    """Promised keys of several columns: intervals of each column, and patterns on several columns.
 
-    def __init__(self, domains: Mapping[str, Domain]) -> None:
+    A pattern on several columns is dropped when a later one or the intervals of one column include it.
+
+    Args:
+        stream: the name of the stream.
+        partition: the partition that has promised the keys.
+        domains: the domains of the columns.
+    """
+
+    def __init__(self, stream: str, partition: int, domains: Mapping[str, Domain]) -> None:
         self._domains = domains
+        self._intervals = {
+            name: Interval(stream, partition, name, domain) for name, domain in domains.items()
+        }
         self._boxes = Boxes(domains)
 
     def add(self, promise: Punctuation) -> None:
-        self._boxes.add(promise.normal(self._domains))
+        box = promise.normal(self._domains)
+        if len(box.patterns) == 1:
+            self._intervals[box.names()[0]].add(box)
+            self._boxes.remove_where(self._is_in_interval)
+        elif not self._is_in_interval(box):
+            self._boxes.add(box)
+
+    def _is_in_interval(self, box: Punctuation) -> bool:
+        return any(self._intervals[name].ranges.includes(pattern) for name, pattern in box.patterns)
 
     def restore(self, promise: Punctuation) -> None:
-        self._boxes.restore(promise)
+        if len(promise.patterns) == 1:
+            self._intervals[promise.names()[0]].restore(promise)
+        else:
+            self._boxes.restore(promise)
 
     def match(self, keys: Keys) -> Bools:
         columns = dict(zip(self._domains, keys.columns, strict=True))
         inside = np.zeros(len(keys), bool)
+        for name, interval in self._intervals.items():
+            if len(interval.ranges):
+                inside |= contains_all(interval.ranges, columns[name])
         for box in self._boxes:
             mask = np.ones(len(keys), bool)
             for name, pattern in box.patterns:
@@ -135,11 +166,14 @@ class KeyBoxes:
 
     def broken_by(self, keys: Keys, at: int) -> Punctuation | None:
         row = {name: column[at].as_py() for name, column in zip(self._domains, keys.columns, strict=True)}
-        found = next((box for box in reversed(self._boxes) if box.matches(row)), None)
-        return None if found is None else found.normal(self._domains)
+        found = [interval.holding(row[name]) for name, interval in self._intervals.items()]
+        found.append(next((box for box in reversed(self._boxes) if box.matches(row)), None))
+        return max((promise for promise in found if promise is not None), key=offset_of, default=None)
 
     def promises(self) -> Iterable[Punctuation]:
-        return self._boxes
+        for interval in self._intervals.values():
+            yield from interval.promises()
+        yield from self._boxes
 
 
 class Spans:
@@ -218,7 +252,7 @@ class KeyPromises:
         if len(self._domains) == 1:
             ((name, domain),) = self._domains.items()
             return Interval(self._stream, partition, name, domain)
-        return KeyBoxes(self._domains)
+        return KeyBoxes(self._stream, partition, self._domains)
 
     def promised_by(self, keys: Keys, partitions: Ints) -> Bools:
         """Return a mask of the rows whose key their own partition has promised."""

@@ -55,6 +55,27 @@ def test_ever_more_of_a_column_takes_one_interval() -> None:
     assert several.contain(pairs(("a", 49), ("a", 50), ("b", 0))).tolist() == [True, False, False]
 
 
+def test_neighbours_of_one_column_of_several_take_one_interval() -> None:
+    """Each order closes all of its lines. Each such pattern was kept by itself, and asked about each row."""
+    promises = KeyPromises("s", PAIR, [pa.string(), pa.int64()], 1)
+    promises.add([promise(0, 1, key_0=Equals("a"), key_1=Between(2, 3)), promise(0, 2, key_1=Equals(1))])
+    before = written(promises)["0"]
+    promises.add([promise(0, number, key_1=Equals(number)) for number in range(3, 50)])
+    promises.add([promise(0, 50, key_1=Equals(2)), promise(0, 62, key_1=Equals(60))])
+    promises.add([promise(0, 70, key_0=Equals("b"), key_1=Between(5, 7))])
+
+    assert len(before) == 2
+    assert written(promises) == {
+        "0": [[50, {"key_1": {"between": {"from": 1, "to": 49}}}], [62, {"key_1": {"equals": 60}}]]
+    }
+    assert promises.contain(pairs(("a", 0), ("a", 1), ("b", 49), ("b", 50))).tolist() == [
+        False,
+        True,
+        True,
+        False,
+    ]
+
+
 def test_keys_are_closed_once_every_partition_has_closed_them() -> None:
     """What partitions have closed differently is closed where they agree."""
     promises = longs(partitions=2)
@@ -149,5 +170,8 @@ def test_promises_on_several_columns_are_restored_as_they_were(monkeypatch: pyte
     assert written(again) == written(one)
     keys = pairs(("a", 8), ("a", 9), ("b", -1))
     assert again.contain(keys).tolist() == [True, False, True]
-    broken = again.broken_promises([], pairs(("b", 0)), np.zeros(1, np.int64), np.array([99]))
-    assert broken == [promise(0, 10, key_1=Equals(0))]
+    broken = again.broken_promises([], pairs(("b", 0), ("a", 0)), np.zeros(2, np.int64), np.array([98, 99]))
+    assert broken == [
+        promise(0, 9, key_0=Equals("b"), key_1=Between(high=3)),
+        promise(0, 8, key_1=Between(0, 8)),
+    ]
