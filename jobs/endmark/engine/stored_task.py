@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 from endmark.engine import channels
@@ -89,6 +90,7 @@ class StoredTask:
         """
         profile, plan = self._store.profile, self._plan
         with profile.phase("load"):
+            self._store.remove_old_copies(time.time())
             found = self._snapshot()
             task = (
                 GroupTask(plan, self._store, found)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Protocol
@@ -11,6 +13,11 @@ import pyarrow as pa
 
 from endmark.profile import Profile
 from endmark.state import codec
+
+# A copy that is older is removed; if it is still needed, that costs one read of the durable store a day.
+_KEPT_SECONDS = 86_400
+_LOOKED_SECONDS = 3_600
+_LOOKED = "looked-through"  # a file that was made when the directory was last looked through
 
 
 class BlobStore(Protocol):
@@ -81,6 +88,25 @@ class SegmentStore:
         with self._turn, self.profile.phase("store"):
             self._blobs.remove(segment_id)
             (self._directory / segment_id).unlink(missing_ok=True)
+
+    def remove_old_copies(self, now: float) -> None:
+        """Remove the copies that are older than a day, at most once an hour.
+
+        A task on another machine removes a segment with the copy there alone. So a bucket that moves leaves
+        copies behind, as an attempt that fails does, and they would stay for as long as the daemon lives.
+
+        Args:
+            now: the present time, in Unix seconds.
+        """
+        looked = self._directory / _LOOKED
+        if looked.exists() and now - looked.stat().st_mtime < _LOOKED_SECONDS:
+            return
+        looked.touch()
+        os.utime(looked, (now, now))
+        for entry in os.scandir(self._directory):
+            with suppress(FileNotFoundError):  # another task may remove it at the same time
+                if now - entry.stat().st_mtime > _KEPT_SECONDS and entry.is_file():
+                    Path(entry).unlink()
 
     def _copy(self, segment_id: str, batch: pa.RecordBatch) -> None:
         # The copy is written aside and renamed, since another worker may map it at any time. It is not
