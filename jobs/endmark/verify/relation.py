@@ -16,7 +16,7 @@ from endmark.pipeline.lookup_columns import Column
 from endmark.relation.backend import backend_of
 from endmark.relation.queries import quoted
 from endmark.types import ColumnType
-from endmark.verify.session import Session, name
+from endmark.verify.session import Session, fill, name
 
 CHUNK_ROWS = 50_000
 
@@ -31,9 +31,9 @@ _SQL_TYPES: dict[Domain, type[sa.types.TypeEngine[Any]]] = {
 
 _IN_UTC = {"mysql": "SET time_zone = '+00:00'", "postgresql": "SET TIME ZONE 'UTC'"}
 
-_ASKED = """
-CREATE OR REPLACE TABLE $asked AS SELECT DISTINCT $key FROM $rows
-"""
+_ASKED = "CREATE OR REPLACE TABLE $asked AS $all"
+
+_ASKING = "SELECT DISTINCT $key FROM $rows"
 
 _KEEP = """
 INSERT INTO $relation BY NAME SELECT * FROM arriving $asked
@@ -47,9 +47,10 @@ SELECT $key, count(*) AS times FROM $relation WHERE $present GROUP BY $key HAVIN
 def load_relations(session: Session, pipeline: Pipeline) -> None:
     """Make `relation_<relation>` for each lookup.
 
-    The table has R's columns as `<relation>_<column>`. It has the rows whose keys `rows_<stream>` has, or the
-    relations by whose columns R is asked. If a key has columns of several of them, any values go together. A
-    column that a row step behind a join or a lookup derives restricts nothing.
+    The table has R's columns as `<relation>_<column>`. It has the rows whose keys `rows_<stream>` has (for a
+    union, those of its members), or the relations by whose columns R is asked. If a key has columns of
+    several of them, any values go together. A column that a row step behind a join or a lookup derives
+    restricts nothing.
 
     Raises:
         MissingPartError: the database or the table cannot be read.
@@ -90,19 +91,23 @@ def _asked(session: Session, pipeline: Pipeline, lookup: Lookup) -> str:
         columns = [column.name for column in pipeline.asked_by(lookup).key if column.origin == origin]
         if origin not in pipeline.relations and not _are_read(pipeline, origin, columns):
             continue  # a row step behind a join or a lookup derives a column, of which no value is known yet
-        rows = f"relation_{origin}" if origin in pipeline.relations else f"rows_{origin}"
         pairs = [
-            (name(column.in_results), name(f"{lookup.relation}_{theirs}"))
+            (column.name, name(f"{lookup.relation}_{theirs}"))
             for column, theirs in _pairs(pipeline, lookup)
             if column.origin == origin
         ]
         table, key = name(f"asked_{origin}"), ", ".join(theirs for _, theirs in pairs)
-        session.run(
-            _ASKED,
-            asked=table,
-            key=", ".join(f"{ours} AS {theirs}" for ours, theirs in pairs),
-            rows=name(rows),
-        )
+        # The rows of a union are made later, from those of its members.
+        kind = "relation" if origin in pipeline.relations else "rows"
+        asking = [
+            fill(
+                _ASKING,
+                key=", ".join(f"{name(f'{member}_{ours}')} AS {theirs}" for ours, theirs in pairs),
+                rows=name(f"{kind}_{member}"),
+            )
+            for member in pipeline.flow.members_of(origin)
+        ]
+        session.run(_ASKED, asked=table, all=" UNION ".join(asking))
         joins.append(f"SEMI JOIN {table} USING ({key})")
     return " ".join(joins)
 

@@ -13,12 +13,13 @@ import sqlalchemy as sa
 
 from endmark.embedded.mariadb import MariaDb
 from endmark.errors import ConfigError, MissingPartError
-from endmark.pipeline import Relation
+from endmark.pipeline import Pipeline, Relation
 from endmark.types import ColumnType
 from endmark.verify.classify import classify
 from endmark.verify.relation import load_relations
 from endmark.verify.session import Session
 from endmark.verify.verification import load_records
+from support import unions
 from support.postgresql import PostgreSql
 from support.steps import with_step
 from support.verify_places import seed_sellers, to_kafka
@@ -60,6 +61,27 @@ def test_only_keys_in_the_stream_are_kept(url: str) -> None:
     """Rows of R that no record asks for do not take memory; empty cells stay empty."""
     seed_sellers(url, [(1, "Ann", 4.5), (2, None, None), (3, "Cy", 1.0)])
     assert load(url, [2, 1, 1, 9]) == [(1, "Ann", 4.5), (2, None, None)]
+
+
+def test_keys_in_any_member_of_a_union_are_kept(url: str) -> None:
+    """The rows of the union itself are made later."""
+    seed_sellers(url, [(1, "Ann", 4.5), (2, "Bo", None), (3, "Cy", 1.0)])
+    document = unions.document()
+    document["relations"] = make_pipeline(url).model_dump(by_alias=True)["relations"]
+    document["steps"]["known"] = {"from": "orders", "lookup": {"relation": "sellers", "key": "total"}}
+    document["steps"]["paid"]["join"] = ["known", "payments"]
+    pipeline = Pipeline.model_validate(document)
+    records = [
+        unions.order("web", 1, total=1),
+        unions.order("stores", 2, total=3),
+        unions.order("web", 3, total=9),
+    ]
+    with Session() as session:
+        load_records(session, *to_kafka(records, unions.TOPICS))
+        classify(session, pipeline)
+        load_relations(session, pipeline)
+        found = session.run("SELECT sellers_name FROM relation_sellers ORDER BY ALL")
+        assert [row["sellers_name"] for row in found] == ["Ann", "Cy"]
 
 
 def test_a_database_that_is_not_there_is_named(tmp_path: Path) -> None:
