@@ -13,6 +13,8 @@ from unittest.mock import patch
 import pytest
 from pyspark import TaskContext
 
+from endmark.pipeline import Pipeline
+from endmark.pipeline.tables import final_role, running_role
 from simulation import campaign
 from simulation.campaign import Tally, by_world, tally, workshop
 from simulation.case import CASES, Case, read, written
@@ -21,8 +23,9 @@ from simulation.mutants import MUTANTS, PACKAGES
 from simulation.run import Run, Schedule
 from simulation.shrink import shrunk
 from simulation.state_store import StateStore
-from simulation.world import SEEDS_OF_A_WORLD, world_of
+from simulation.world import SEEDS_OF_A_WORLD, World, world_of
 from support.mutation import Mutant, load
+from support.verify_world import bid, close, item, make_pipeline
 
 CPU_SECONDS = 20.0
 SMALL = 25  # a world with few records and three steps
@@ -81,6 +84,24 @@ def test_a_run_without_faults_has_none() -> None:
     assert outcome.injected == {}
     assert outcome.batches > 1
     assert TaskContext.get() is None, "a later test of this process could not start a Spark session"
+
+
+def test_groups_of_groups_behind_groups_by_another_key() -> None:
+    """Final groups pass through the stage of the other groups, and their table has them once."""
+    document = make_pipeline(windows=(None, None), measures={"rows": "count"}).model_dump(by_alias=True)
+    document["steps"] |= {
+        "by_seller": {"from": "matched", "aggregate": {"by": "items.seller_id", "measures": {"n": "count"}}},
+        "habits": {"from": "by_key", "aggregate": {"by": "rows", "measures": {"keys": "count"}}},
+    }
+    document["tables"] |= {"by_seller": {"mode": "upsert"}, "habits": {"mode": "upsert"}}
+    records = [item(0, 0), bid(0, 1), close("items", 0), close("bids", 0)]
+    world = World(Pipeline.model_validate(document), {"all.items": 1, "all.bids": 1}, records)
+
+    outcome, verdict = Case(world, Schedule(0)).judged()
+
+    assert verdict is None
+    assert [row["keys"] for row in outcome.tables[running_role("habits")]] == [1]
+    assert len(outcome.tables[final_role("by_key")]) == 1
 
 
 @contextmanager

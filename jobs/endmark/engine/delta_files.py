@@ -25,7 +25,7 @@ from endmark.state import codec
 from endmark.storage import write_parquet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from endmark.engine.delta_partitions import Values
@@ -82,14 +82,18 @@ class OutputFiles:
     tables: Mapping[str, FileTable]
     published: frozenset[str] = frozenset()
 
-    @property
-    def of_earlier_stages(self) -> OutputFiles:
-        """The tables that stages before the last one write.
+    def before_last(self, awaited: Collection[str]) -> OutputFiles:
+        """Return the tables that a stage before the last one writes.
 
-        Published rows go through all later stages on their way to the sink. If each stage wrote a file of
-        them, a table would have its rows once for each stage. So the last stage writes these tables.
+        Published rows go through all later stages on their way to the sink, and final groups go through the
+        stage of other groups on their way to groups of groups. If each stage wrote a file of such rows, a
+        table would have them once for each stage. So the last stage that they go through writes their table.
+
+        Args:
+            awaited: the channels of rows that a stage behind the next one takes.
         """
-        tables = {channel: table for channel, table in self.tables.items() if channel not in self.published}
+        leaving = {*self.published, *awaited}
+        tables = {channel: table for channel, table in self.tables.items() if channel not in leaving}
         return OutputFiles(tables, self.published)
 
 

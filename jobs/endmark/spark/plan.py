@@ -145,14 +145,17 @@ def processors(
         buckets: the buckets of each stage with a join or lookups.
         fewer: the buckets that there were before, as in `build`.
     """
-    earlier = None if files is None else files.of_earlier_stages
     plans: list[tuple[BucketPlan | GroupStage, DerivedStream | GroupStage | None, Buckets]]
     plans = [(stage.bucket, stage.onward, buckets) for stage in stages]
     plans += [(each, onward, each.buckets) for each, onward in zip_longest(groups, groups[1:])]
-    return [
-        StageProcessor(plan, files if onward is None else earlier, StageBuckets(number, own, fewer), onward)
-        for number, (plan, onward, own) in enumerate(plans)
-    ]
+    found = []
+    for number, (plan, onward, own) in enumerate(plans):
+        written = files
+        if files is not None and onward is not None:
+            behind_next = groups[max(0, number + 2 - len(stages)) :]
+            written = files.before_last({each.takes for stage in behind_next for each in stage.groups})
+        found.append(StageProcessor(plan, written, StageBuckets(number, own, fewer), onward))
+    return found
 
 
 def _stage(packed: DataFrame, processor: StageProcessor, columns: str) -> DataFrame:

@@ -114,7 +114,7 @@ def test_published_rows_are_written_once_on_their_way_through_two_stages(target:
     output = OutputFiles(tables, frozenset({channels.RESULTS}))
     groups = GROUPS, results(EMPTY)[1]
 
-    first = through(output.of_earlier_stages, 0, results(FULL), groups)
+    first = through(output.before_last(()), 0, results(FULL), groups)
     last = through(output, 0, *first)
 
     files = [json.loads(blob)["channel"] for channel, blob in last if channel == channels.FILES]
