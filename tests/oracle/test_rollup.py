@@ -6,6 +6,7 @@ or once a stream has ended that has a row in every result.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from endmark.verify.session import Session
+from support import unions
 from support.bucket_tasks import BucketTasks, Tables, total
 from support.cases import cases
 from support.defined_groups import Definition, rows_of
@@ -159,3 +161,26 @@ def test_groups_of_groups_by_another_key(kind: JoinType, data: st.DataObject) ->
     pipeline = rolled_up(plain, by, groups, data.draw(measures(kind)))
     sizes = data.draw(SIZES)
     hold(data, pipeline, data.draw(promised_sellers(sizes.partitions)), sizes)
+
+
+def test_verify_is_sure_of_groups_of_groups_beside_groups_by_time() -> None:
+    """Batches decide which patterns on the time are announced, and none of them concerns these groups."""
+    document = unions.document()
+    document["steps"] |= {
+        "timed": {"from": "payments", "derive": {"second": "date_trunc('second', moment)"}},
+        "paid": {"join": ["orders", "timed"], "on": "order_id", "window": "1h"},
+        "by_second": {"from": "paid", "aggregate": {"by": "payments.second", "measures": {"n": "count"}}},
+        "habits": {"from": "by_order", "aggregate": {"by": "rows", "measures": {"keys": "count"}}},
+    }
+    document["tables"] |= {"by_second": {}, "habits": {"mode": "upsert"}}
+    records = [unions.order(stream, 1) for stream in ("web", "payments", "payments")]
+    records += [unions.closes(stream, 1) for stream in ("web", "stores", "payments")]
+    records.append(unions.order("payments", 2, seconds=10))
+    early = {"punctuation": json.dumps({"payments_second": {"between": {"to": "2000-01-01T00:00:00Z"}}})}
+
+    with recomputed(
+        Pipeline.model_validate(document), records, {"announced": [early]}, unions.TOPICS
+    ) as session:
+        assert session.count("uncertain_punctuations") > 0
+        [row] = session.run('SELECT rows, keys FROM "expected_running:habits"')
+        assert row == {"rows": 2, "keys": 1}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -158,6 +158,7 @@ def compare_tables(
     pipeline: Pipeline,
     problems: dict[str, str | None],
     first_batches: Mapping[str, int] = MappingProxyType({}),
+    uncompared: Collection[str] = (),
 ) -> list[TableComparison]:
     """Compare all tables of a warehouse with the expected ones.
 
@@ -170,6 +171,7 @@ def compare_tables(
         problems: the tables to compare by the kind of their rows, each with the problem of its columns, or
             `None`.
         first_batches: the first batches of tables that are younger than the checkpoint.
+        uncompared: the kinds of the rows of tables whose rows are uncertain, and so are not compared.
     """
     compared = {
         **{role: _compared(pipeline, role) for role in pipeline.laid_out},
@@ -178,12 +180,14 @@ def compare_tables(
         "punctuations": ["punctuation"],
     }
     named = pipeline.directories
-    return [
+    found = [
         _compare(
             session, pipeline, named[table], table, compared[table], problem, first_batches.get(table, 0)
         )
         for table, problem in problems.items()
     ]
+    unknown = {named[role] for role in uncompared}
+    return [each.model_copy(update={"compared": each.table not in unknown}) for each in found]
 
 
 def _compared(pipeline: Pipeline, role: str) -> list[str]:

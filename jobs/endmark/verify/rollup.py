@@ -1,7 +1,7 @@
 """Makes the expected groups of final groups, by the definitions of docs/semantics.md.
 
-The rows are the expected final groups of results. If it depends on the moment at which a partition was found
-idle which of them there are, no group of them is compared.
+The rows are the expected final groups of results. If it depends on batches, or on the moment at which a
+partition was found idle, which of them there are, no group of them is compared.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from endmark.verify.announced_patterns import matched
 from endmark.verify.measures import over
 from endmark.verify.session import Session, name, names
 
-_SURE = """
-SELECT (SELECT count(*) FROM uncertain_results) + (SELECT count(*) FROM uncertain_punctuations)
-    + (SELECT count(*) FROM (FROM possibly_final EXCEPT FROM final)) = 0 AS sure
-"""
-
 _ALL = """
 CREATE TABLE $running AS
-SELECT *, ($final) AS final FROM (SELECT $by, $measures FROM $groups WHERE $sure GROUP BY $by)
+SELECT *, ($final) AS final FROM (SELECT $by, $measures FROM $groups GROUP BY $by)
+"""
+
+_UNSURE = """
+SELECT (SELECT count(*) FROM uncertain_results) + (SELECT count(*) FROM $unsure_groups)
+    + (SELECT count(*) FROM $running WHERE NOT final AND ($perhaps)) > 0 AS unsure
 """
 
 _FINAL = """
@@ -28,19 +28,19 @@ SELECT * EXCLUDE (final) FROM $running WHERE final
 """
 
 
-def expect_rollups(session: Session, pipeline: Pipeline) -> None:
+def expect_rollups(session: Session, pipeline: Pipeline) -> frozenset[str]:
     """Make the expected final groups and the expected groups so far of each aggregate of final groups.
 
-    This needs the tables of `expect_groups`. If some groups are uncertain, all of these tables are empty, and
-    so are those that were found.
+    This needs the tables of `expect_groups`. If it is uncertain which groups an aggregate takes, or whether
+    one of its own is final, its tables are empty, and so are those that were found.
+
+    Returns:
+        The kinds of rows whose tables cannot be compared.
     """
-    if pipeline.rollups:
-        (found,) = session.run(_SURE)
-        for rollup in pipeline.rollups:
-            _expect(session, rollup, sure=bool(found["sure"]))
+    return frozenset(role for rollup in pipeline.rollups for role in _expect(session, rollup))
 
 
-def _expect(session: Session, rollup: Rollup, *, sure: bool) -> None:
+def _expect(session: Session, rollup: Rollup) -> list[str]:
     types, pipeline = rollup.of.columns(), rollup.pipeline
     measures = [
         f"{over(measure, types)} AS {name(column)}" for column, measure in rollup.aggregate.measures.items()
@@ -53,10 +53,18 @@ def _expect(session: Session, rollup: Rollup, *, sure: bool) -> None:
         "by": names(list(rollup.key)),
         "measures": ", ".join(measures),
         "final": matched(session, pipeline.last_stage, "announced_patterns", equal),
-        "sure": str(sure),
+        "perhaps": matched(session, pipeline.last_stage, "uncertain_punctuations", equal),
+        # `uncertain_` has such groups by the join key, and `unsure_` the keys of groups by other columns.
+        "unsure_groups": name(f"{'unsure' if rollup.of.regroups else 'uncertain'}_{rollup.of.final_role}"),
     }
     session.run(_ALL, **fragments)
     session.run(_FINAL, **fragments)
-    for role in (rollup.final_role, rollup.running_role):
-        if role in pipeline.laid_out and not sure:
-            session.run("DELETE FROM $table", table=name(f"actual_{role}"))
+    (found,) = session.run(_UNSURE, **fragments)
+    if not found["unsure"]:
+        return []
+    session.run("DELETE FROM $running", **fragments)
+    session.run("DELETE FROM $expected", **fragments)
+    uncompared = [role for role in (rollup.final_role, rollup.running_role) if role in pipeline.laid_out]
+    for role in uncompared:
+        session.run("DELETE FROM $table", table=name(f"actual_{role}"))
+    return uncompared

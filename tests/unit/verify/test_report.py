@@ -55,6 +55,16 @@ def test_a_small_terminal_shows_every_count(warehouse: Warehouse) -> None:
     assert [rows[reason] for reason in reasons] == [[f"{count:,}"] * 4 for count in violations.values()]
 
 
+def test_a_table_that_is_not_compared_is_not_called_equal(warehouse: Warehouse) -> None:
+    report = warehouse.verify()
+    tables = [each.model_copy(update={"compared": each.table != "groups"}) for each in report.tables]
+    lines = rendered(report.model_copy(update={"tables": tables})).splitlines()
+
+    [row] = [line.split() for line in lines if line.startswith(" groups")]
+    assert row == ["groups", "-", "-", "-", "-", "not", "compared"]
+    assert "not compared: groups" in "\n".join(lines)
+
+
 def test_a_value_cannot_command_the_terminal(warehouse: Warehouse) -> None:
     """Control characters of a dead letter are shown as escapes, and long values are cut."""
     hostile = b"\x1b[2J\xc2\x9b" + b"x" * 1_000
