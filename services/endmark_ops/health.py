@@ -7,7 +7,9 @@ from typing import Literal, cast
 from endmark.control.database import LOST_SECONDS
 from endmark_ops.source import Run, Snapshot
 
-STALE_SECONDS = 30.0  # a running job with an older last batch is stale, unless another age is given
+STALE_SECONDS = (
+    30.0  # the age of the last batch, unless another one is given, at which records wait for too long
+)
 State = Literal["waiting", "starting", "running", "stale", "lost", "done", "stopped", "failed"]
 
 
@@ -15,15 +17,17 @@ def state(snapshot: Snapshot, stale_seconds: float) -> State:
     """Return the state of the pipeline's latest run.
 
     Usually this is the state that the job itself wrote. Before the first run it is `waiting`. A running job
-    is `stale` when it has committed nothing for more than `stale_seconds` since its start or its last batch.
-    A run is `lost` when no end of it is stored, but its driver gives no sign of life.
+    is `stale` when it has committed nothing for more than `stale_seconds` since its start or its last batch,
+    unless Kafka says that no record waits: such a job has nothing to commit. A run is `lost` when no end of
+    it is stored, but its driver gives no sign of life.
     """
     run = snapshot.run
     if run is None:
         return "waiting"
     if is_lost(snapshot):
         return "lost"
-    if run.state == "running" and snapshot.now - _last_sign_of_life(run, snapshot) > stale_seconds:
+    silent = snapshot.now - _last_sign_of_life(run, snapshot)
+    if run.state == "running" and silent > stale_seconds and _may_wait(snapshot):
         return "stale"
     return cast(State, run.state)
 
@@ -43,7 +47,7 @@ def is_lost(snapshot: Snapshot) -> bool:
 def reasons_not_ready(snapshot: Snapshot, stale_seconds: float) -> list[str]:
     """Return the reasons why the pipeline is not ready, a sentence each; an empty list if it is ready.
 
-    A pipeline whose bounded run is done is ready, however old its last batch is.
+    A pipeline is ready, however old its last batch is, if its bounded run is done or no record waits.
     """
     reasons = []
     run, age = snapshot.run, snapshot.batch_age
@@ -60,9 +64,14 @@ def reasons_not_ready(snapshot: Snapshot, stale_seconds: float) -> list[str]:
         reasons.append(f"the latest run is {run.state}" + (f": {run.error}" if run.error else ""))
     if age is None:
         reasons.append("no batch has been committed")
-    elif age > stale_seconds:
+    elif age > stale_seconds and _may_wait(snapshot):
         reasons.append(f"the last batch is {age:.0f} s old, more than {stale_seconds:g} s")
     return reasons
+
+
+def _may_wait(snapshot: Snapshot) -> bool:
+    """Return whether records wait in Kafka for a batch, or may do so since Kafka does not say."""
+    return snapshot.lag is None or sum(snapshot.lag.values()) > 0
 
 
 def _last_sign_of_life(run: Run, snapshot: Snapshot) -> float:

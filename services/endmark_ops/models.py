@@ -122,8 +122,9 @@ class StreamLatency(BaseModel):
 class Status(BaseModel):
     """The state of the pipeline at the time `now`.
 
-    `state` is `stale` when a running job has committed nothing for more than `stale_seconds`. It is `lost`
-    when no end of the latest run is stored, but its driver gives no sign of life.
+    `state` is `stale` when a running job has committed nothing for more than `stale_seconds`, though records
+    wait or may wait. It is `lost` when no end of the latest run is stored, but its driver gives no sign of
+    life.
     """
 
     pipeline: str

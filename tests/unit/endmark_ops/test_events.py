@@ -16,6 +16,7 @@ from fastapi.sse import ServerSentEvent
 
 from endmark.control.database import FinishedBatch
 from endmark_ops import feed as feeds
+from endmark_ops import health
 from endmark_ops.feed import Feed, Feeds, FullError
 from endmark_ops.source import OpsReader, OpsSource, Snapshot
 from support.ops_job import PIPELINE, Job, job_in
@@ -135,6 +136,21 @@ def test_time_alone_makes_a_run_stale(job: Job, source: Counted, monkeypatch: py
         assert states == ["running", "stale"]
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("lag", "state", "reasons"), [(None, "stale", 1), ({"bids": 1}, "stale", 1), ({"bids": 0}, "running", 0)]
+)
+def test_a_job_without_records_to_read_is_not_stale(
+    job: Job, source: Counted, lag: dict[str, int] | None, state: str, reasons: int
+) -> None:
+    """It has nothing to commit, so it is ready, too."""
+    job.commit()
+    found = source.snapshot()
+    later = replace(found, now=found.now + 61, alive_at=found.now + 61, lag=lag)
+
+    assert health.state(later, 60) == state
+    assert len(health.reasons_not_ready(later, 60)) == reasons
 
 
 def test_many_listen_to_one_reader(job: Job, source: Counted) -> None:
