@@ -335,8 +335,13 @@ def run(
         str, typer.Option(help="Spark master; ignored under spark-submit.", callback=_master)
     ] = "local[2]",
     buckets: Annotated[
-        int, typer.Option(min=1, help="Hash shares of state, one task each; later a multiple.")
-    ] = 2,
+        int | None,
+        typer.Option(
+            min=1,
+            help="Hash shares of state, one task each; later a multiple.",
+            show_default="as in the checkpoint, or 2",
+        ),
+    ] = None,
     available_now: Annotated[bool, typer.Option(help="Stop after the records that Kafka holds now.")] = False,
     driver_memory: Annotated[
         str, typer.Option(help="Heap of the driver, such as 2g or 512m.", callback=_memory)
@@ -353,6 +358,7 @@ def run(
     job failed; the next run goes on where this one stopped. It exits with 2 if something must be mended
     before the job can start, and with 75 if a server did not answer.
     """
+    from endmark.driver.checkpoint import buckets_of
     from endmark.driver.stop import StopRequest
     from endmark.embedded.jars import s3_jars, spark_jars
     from endmark.spark.class_archive import local_jars
@@ -369,11 +375,12 @@ def run(
             jars = [] if submitted() else found(say)
             store_jars = s3_jars(say) if in_store and not submitted() else []
             keep_private()  # after fetching the jars, which other users of this installation may share
+            shares = buckets or buckets_of(kept)
             with session_starting(
                 f"endmark {spec.name}",
                 jars,
                 master=master,
-                buckets=buckets,
+                buckets=shares,
                 driver_memory=driver_memory,
                 store=s3_settings(os.environ) if in_store else {},
                 store_jars=store_jars,
@@ -387,7 +394,7 @@ def run(
                     checkpoint=kept,
                     ops_url=ops_url,
                     master=master,
-                    buckets=buckets,
+                    buckets=shares,
                     available_now=available_now,
                     driver_memory=driver_memory,
                 )

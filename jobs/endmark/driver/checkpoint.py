@@ -255,6 +255,11 @@ def pin(checkpoint: Location, settings: Mapping[str, Any], warehouse: Location) 
         write_text(checkpoint, _SETTINGS, json.dumps(stored, indent=2, sort_keys=True))
 
 
+def buckets_of(checkpoint: Location) -> int:
+    """Return the number of buckets that a checkpoint has, or two if no job has made one there."""
+    return int((pinned_settings(checkpoint) or {}).get("buckets", 2))
+
+
 def buckets_before(checkpoint: Location, buckets: int) -> int | None:
     """Return the number of buckets that a checkpoint has, if each of them can be split to make `buckets`."""
     pinned = (pinned_settings(checkpoint) or {}).get("buckets", buckets)

@@ -18,6 +18,7 @@ from endmark.driver.checkpoint import (
     FORMAT,
     app_id_of,
     buckets_before,
+    buckets_of,
     claimed,
     fewer_buckets,
     first_offsets,
@@ -501,6 +502,8 @@ def test_copies_of_fewer_buckets_stay_until_a_batch_is_committed(tmp_path: Path)
         assert [buckets_before(tmp_path, number) for number in (1, 2, 3, 4, 6)] == [None, None, None, 2, 2]
 
         rescaled(tmp_path, 2, 4)
+
+        assert buckets_of(tmp_path) == 4
 
         pin(tmp_path, settings(SPEC, 4), tmp_path)
         found = fewer_buckets(tmp_path)
