@@ -11,11 +11,12 @@ from unittest.mock import patch
 import pytest
 import sqlalchemy as sa
 
+from endmark.embedded.mariadb import MariaDb
 from endmark.errors import ConfigError, MissingPartError
 from endmark.relation import connection
 from endmark.relation.outage import RelationUnreachableError
 from support.mysql import MySql
-from support.relations import Database, rows_of
+from support.relations import Database, batch_of, rows_of
 
 
 def test_a_login_that_takes_tls(mysql: MySql) -> None:
@@ -54,6 +55,31 @@ def test_the_longest_deadline(server: str, request: pytest.FixtureRequest) -> No
     database.create("patient", "k BIGINT PRIMARY KEY", [(1,)])
     reader = database.reader("patient", "k", retry="36500d", k="long")
     assert rows_of(reader.pages([(None, None)])) == [(1,)]
+
+
+class _Unusual(MariaDb):
+    """A server whose settings change the rows of sessions that do not choose their own."""
+
+    def _write_welcome(self) -> Path:
+        welcome = super()._write_welcome()
+        modes = "PAD_CHAR_TO_FULL_LENGTH,EMPTY_STRING_IS_NULL"
+        settings = f"SET GLOBAL sql_mode = '{modes}', GLOBAL sql_select_limit = 1;\n"
+        welcome.write_text(welcome.read_text() + settings)
+        return welcome
+
+
+def test_settings_of_the_server_change_no_row(tmp_path: Path) -> None:
+    """Padded texts, an empty text that is null, or a row too few would all make keys that are not found."""
+    with _Unusual(tmp_path) as server:
+        database = Database(server.url)
+        text = "CHAR(3) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin"
+        database.create("unusual", f"k {text} PRIMARY KEY, v {text}")
+        database.run("INSERT INTO unusual VALUES ('a', 'x')", "INSERT INTO unusual VALUES (' ', 'y')")
+        reader = database.reader("unusual", "k", k="string", v="string")
+        wanted = [("", "y"), ("a", "x")]
+
+        assert rows_of(reader.pages([(None, None)])) == wanted
+        assert rows_of(reader.read_keys(batch_of(reader, [("a",), ("",), ("b",)]))) == wanted
 
 
 def test_no_read_waits_for_a_connection(tmp_path_factory: pytest.TempPathFactory) -> None:
