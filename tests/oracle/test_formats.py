@@ -129,6 +129,7 @@ _MORE = [
     b'"more":{"in":[{}]},',
     rb'"\u0069n":{},',
     b'"$punctuation":{},',
+    b'"__deleted":"true",',
 ]
 for kind in ("json", "debezium"):
     TOKENS[f"nested {kind}"] = TOKENS["debezium"] + _MORE

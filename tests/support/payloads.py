@@ -381,6 +381,8 @@ DEAD_EXTRA = {
     + _PROMISED.replace(b"$", rb"\u0024")
     + b', "extra": 1, "extra": 1}',
     "escaped punctuation behind a row": with_extra(_PROMISED.replace(b"$", rb"\u0024")),
+    "mark of a deleted row": with_extra(b'"__deleted": "true"'),
+    "mark of a row that is there, with an escaped name": with_extra(rb'"_\u005fdeleted": "false"'),
     "punctuation of nothing behind a row": with_extra(b'"$punctuation": null'),
     "NaN": with_extra(b'"extra": NaN'),
     "nested Infinity": with_extra(b'"extra": [-Infinity]'),

@@ -122,7 +122,7 @@ def _counting(stream: Stream, members: Members) -> Members:
         json.dumps(members, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return members
-    marked = any(name == "$punctuation" for name, _ in members)
+    marked = any(name in ("$punctuation", "__deleted") for name, _ in members)
     return Members((name, cell) for name, cell in members if marked or name in stream.columns)
 
 

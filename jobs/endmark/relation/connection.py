@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 # pool has no limit, since a thread that waited for a connection would end in an error that no deadline of
 # ours knows.
 _NO_LIMIT = 0
-# The modes of a server may pad texts with blanks or make nulls of empty texts, and its limit may cut an answer.
-# Each of these would make keys that are not found. MySQL and MariaDB each skip the comment that is written for
-# the other.
+# The modes of a server may pad texts with blanks or make nulls of empty texts, and its limit may cut an
+# answer. Each of these would make keys that are not found. MySQL and MariaDB each skip the comment that is
+# written for the other.
 _SESSION = (
-    "SET time_zone = '+00:00', sql_mode = '', sql_select_limit = 18446744073709551615 /*!50708 , max_execution_time = {milliseconds} */"
+    "SET time_zone = '+00:00', sql_mode = '', sql_select_limit = 18446744073709551615"
+    " /*!50708 , max_execution_time = {milliseconds} */"
     " /*M!100101 , max_statement_time = {seconds} */"
 )
 

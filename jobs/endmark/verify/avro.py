@@ -20,6 +20,7 @@ from endmark.pipeline import Stream
 from endmark.types import ColumnType, Spelling
 from endmark.verify import framed
 from endmark.verify.framed import Schemas
+from endmark.verify.members import DELETED
 from endmark.verify.patterns import MARK
 from endmark.verify.reasons import UnreadableError
 
@@ -218,6 +219,9 @@ def _require(written: Type, wanted: _Wanted, declared: Stream) -> None:
         UnreadableError: it does not. The text is the reason.
     """
     if declared.extra != "ignore" and _has_others(written, wanted):
+        raise UnreadableError("unknown_field")
+    named = zip(_members(written, wanted), written.fields, strict=True)
+    if any(member is None and name == DELETED for member, (name, _, _) in named):
         raise UnreadableError("unknown_field")
     for path, column in wanted.items():
         if (why := _lack(written, path, declared.columns[column])) is not None:

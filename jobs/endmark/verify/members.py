@@ -14,6 +14,8 @@ from endmark.pipeline import Stream
 from endmark.verify.patterns import MARK
 
 Path = tuple[str, ...]
+# A flattened change of Debezium has this member, by which a deleted row differs from others.
+DELETED = "__deleted"
 
 
 class Pairs(list[tuple[str, Any]]):
@@ -49,18 +51,18 @@ def columns_of(members: Pairs, paths: Mapping[str, Path], *, ignoring: bool) -> 
     Args:
         members: a JSON object.
         paths: for each column the names of the nested members that lead to it.
-        ignoring: whether other members are left out.
+        ignoring: whether other members are left out, unless one is the mark of a deleted row.
 
     Raises:
-        ValueError: a declared member stands twice, another one is there, or something else than an object is
-            where an object should be.
+        ValueError: a declared member stands twice, another one is there that counts, or something else than
+            an object is where an object should be.
     """
     columns = {path: column for column, path in paths.items()}
     objects = {path[:depth] for path in paths.values() for depth in range(1, len(path))}
     found, seen = {}, set()
     for path, value in reached(members, objects):
         if path not in columns and path not in objects:
-            if not ignoring:
+            if not ignoring or path == (DELETED,):
                 raise ValueError(f"{path} is not declared")
             continue
         if path in seen:

@@ -27,6 +27,7 @@ from endmark.schema_registry import Schema
 from endmark.types import ColumnType
 from endmark.verify import framed
 from endmark.verify.framed import Schemas
+from endmark.verify.members import DELETED
 from endmark.verify.patterns import MARK
 from endmark.verify.reasons import UnreadableError
 
@@ -85,7 +86,8 @@ def read_record(schemas: Schemas, value: bytes, declared: Stream) -> dict[str, A
     if name == f".{_PUNCTUATION}":
         return _punctuation(schema, value)
     paths: _Paths = {path: column for column, path in declared.value_paths.items()}
-    if declared.extra != "ignore" and _has_others(schema, name, paths):
+    is_marked = DELETED in _fields(schema, name) and not _within(paths, DELETED)
+    if is_marked or (declared.extra != "ignore" and _has_others(schema, name, paths)):
         raise UnreadableError("unknown_field")
     for path, column in paths.items():
         _require(schema, name, path, declared.columns[column])

@@ -14,7 +14,7 @@ from endmark.domain import Domain
 from endmark.pipeline import Stream
 from endmark.types import ColumnType, Spelling
 from endmark.verify import xml
-from endmark.verify.members import Pairs, integer, reached
+from endmark.verify.members import DELETED, Pairs, integer, reached
 from endmark.verify.patterns import MARK
 
 _MARKED = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"' + re.escape(MARK.encode()) + b'"')
@@ -72,7 +72,8 @@ def _of_row(row: _Pairs, declared: Stream) -> str:
     """Return the reason of a JSON object whose members need not be declared."""
     if _is_twice(row, declared):
         return "duplicate_field"
-    if any(member == MARK for member, _ in row):
+    names = {path[0] for path in declared.value_paths.values()}
+    if any(member in (MARK, DELETED) and member not in names for member, _ in row):
         return "unknown_field"
     return _of_members(_plain(row), declared)
 

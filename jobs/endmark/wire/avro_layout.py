@@ -11,7 +11,8 @@ from endmark.types import ColumnType
 from endmark.wire.avro_columns import reader_of
 from endmark.wire.avro_members import member_names, nested_reader, unknown_field
 from endmark.wire.judged_columns import judged
-from endmark.wire.rejection import UnreadableError
+from endmark.wire.rejection import UnreadableError, undeclared_mark
+from endmark.wire.shape import DELETED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,6 +62,12 @@ class Layout:
                 "unknown_field",
                 f"field {unknown!r} is not declared; declared are {', '.join(self._named.values())}",
             )
+        members = member_names(record, [path[0] for path in wanted])
+        if any(
+            field.name == DELETED and member is None
+            for field, member in zip(record.fields, members, strict=True)
+        ):
+            raise undeclared_mark()
         for name, kind in columns.items():
             _require(record, paths[name], kind, self._named[name])
         self._read = nested_reader(record, wanted, columns)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from endmark.domain import Domain
 from endmark.wire.proto_schema import SIZED
-from endmark.wire.rejection import UnreadableError
+from endmark.wire.rejection import UnreadableError, undeclared_mark
+from endmark.wire.shape import DELETED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,6 +106,8 @@ class ProtoLayout:
                 "unknown_field",
                 f"field {unknown!r} is not declared; declared are {', '.join(self.named.values())}",
             )
+        if any(each.name == DELETED for each in message.fields) and not _below(wanted, DELETED):
+            raise undeclared_mark()
         self.root = self._node(message, wanted, ())
 
     def symbols(self, written: ProtoField) -> dict[int, str]:

@@ -15,7 +15,7 @@ from endmark.domain import Domain, PunctuationError
 from endmark.punctuation.json_shape import MEMBER
 from endmark.punctuation.scalars import from_scalar
 from endmark.punctuation.wire_json import first_twice
-from endmark.wire.shape import declared, undeclared
+from endmark.wire.shape import DELETED, NEVER_IGNORED, declared, undeclared
 from endmark.wire.spelling import example, pattern
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def respell(value: bytes | None, shape: Shape | None = None) -> tuple[bytes, boo
 
     Args:
         value: the bytes of a record.
-        shape: the members that count; `None` for all. If one is `$punctuation`, all others count, too.
+        shape: the members that count; `None` for all. If another one is never ignored, all count, too.
 
     Returns:
         The JSON object, and whether members were left out. `None` if the record is no JSON object, or would
@@ -155,7 +155,7 @@ def respell(value: bytes | None, shape: Shape | None = None) -> tuple[bytes, boo
         whole = json.dumps(record, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError):
         return None
-    if shape is None or MEMBER in record or not any(undeclared(record, shape)):
+    if shape is None or not (others := {*undeclared(record, shape)}) or NEVER_IGNORED & others:
         return (whole, False) if b"\\" in value else None
     return json.dumps(declared(record, shape), ensure_ascii=False).encode("utf-8"), True
 
@@ -181,10 +181,21 @@ def explain_row(
     if isinstance(record, tuple):
         return record
     for name in undeclared(record, shape):
-        if name == MEMBER or not ignoring:
+        if name == DELETED and ignoring:
+            return "unknown_field", str(undeclared_mark())
+        if name in NEVER_IGNORED or not ignoring:
             fields = ", ".join(map(".".join, paths.values()))
             return "unknown_field", f"field {name!r} is not declared; declared are {fields}"
     return _explain_values(record, columns, paths)
+
+
+def undeclared_mark() -> UnreadableError:
+    """Return the error of a record with the mark of deleted rows, which is no column."""
+    return UnreadableError(
+        "unknown_field",
+        f"field {DELETED!r} says whether a row was deleted, so it is never ignored; declare a column that is "
+        f"taken from value.{DELETED}, and leave deleted rows out by a row step",
+    )
 
 
 def read_object(value: bytes) -> dict[str, Any] | tuple[str, str]:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from endmark.punctuation.json_shape import MEMBER
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     Path = tuple[str, ...]
     Shape = dict[str, "str | Shape"]
+
+# Debezium's transform to flat records marks a deleted row by this member. Without it, the row would be one
+# like others.
+DELETED = "__deleted"
+# The members of a record that count even where others are ignored.
+NEVER_IGNORED = frozenset([MEMBER, DELETED])
 
 
 def shape_of(paths: Mapping[str, Path]) -> Shape:

@@ -13,8 +13,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from endmark.domain import Domain
-from endmark.punctuation.json_shape import MEMBER
 from endmark.punctuation.scalars import EXAMPLES, ZONE, from_scalar
+from endmark.wire.shape import NEVER_IGNORED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -145,7 +145,7 @@ def shaped(shape: Shape, values: Mapping[str, str], *, ignoring: bool = False) -
         shape: the declared members.
         values: the expression of each column's value.
         ignoring: whether objects may have other members. Of their values, only the number of brackets is
-            checked. `$punctuation` is no such member.
+            checked. Members that are never ignored are no such members.
 
     Raises:
         TooLargeError: the shape has too many members in too many objects.
@@ -174,11 +174,11 @@ def require_size(columns: Mapping[str, ColumnType], shape: Shape, *, ignoring: b
 
 
 def undeclared(names: Iterable[str]) -> str:
-    """Return an expression for a member that has none of these names, and not that of punctuations.
+    """Return an expression for a member that has none of these names, and none that is never ignored.
 
     Its name has no escapes.
     """
-    return rf'"{_none_of({*names, MEMBER})}"{WS}:{WS}{_ANY_VALUE}'
+    return rf'"{_none_of(NEVER_IGNORED.union(names))}"{WS}:{WS}{_ANY_VALUE}'
 
 
 def _none_of(words: Iterable[str]) -> str:

@@ -374,3 +374,14 @@ def test_the_ends_of_ranges(column: str, kind: Any, value: Any, sound: bool) -> 
 
     assert parsed.rows.num_rows == sound
     assert [each.reason for each in parsed.rejections] == ([] if sound else ["bad_value"])
+
+
+def test_the_mark_of_a_deleted_row_is_never_ignored() -> None:
+    """A flattened change of Debezium would else be a row like others, after the row was deleted."""
+    schema = record(item_id="long", price=PRICE, note="string", at=MICROS, __deleted="string")
+
+    parsed = one(schema, ROW | {"__deleted": "true"}, ignoring=True)
+
+    [rejection] = parsed.rejections
+    assert (parsed.rows.num_rows, rejection.reason) == (0, "unknown_field")
+    assert "'__deleted' says whether a row was deleted, so it is never ignored; " in rejection.error

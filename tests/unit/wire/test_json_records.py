@@ -465,3 +465,18 @@ def test_a_punctuation_names_a_column_wherever_rows_have_it() -> None:
     assert parsed.closed_keys.to_pylist() == [{"id": 7}]
     assert [at for at, _ in parsed.promises] == [1]
     assert [each.reason for each in parsed.rejections] == ["bad_punctuation"]
+
+
+def test_the_mark_of_a_deleted_row_is_never_ignored() -> None:
+    """A flattened change of Debezium would else be a row like others, after the row was deleted."""
+    sent = values(record(), record(__deleted="true"), record(more={"__deleted": "true"}))
+    strict = JsonParser(COLUMNS, ("id",), ignoring=True).parse(sent)
+    kinds = COLUMNS | {"deleted": ColumnType.parse("string?")}
+    paths = {name: (name,) for name in COLUMNS} | {"deleted": ("__deleted",)}
+    declared = JsonParser(kinds, ("id",), ignoring=True, paths=paths).parse(sent)
+
+    assert strict.row_at.tolist() == [0, 2]
+    [rejection] = strict.rejections
+    assert (rejection.at, rejection.reason) == (1, "unknown_field")
+    assert "'__deleted' says whether a row was deleted, so it is never ignored; " in rejection.error
+    assert [row["deleted"] for row in declared.rows.to_pylist()] == [None, "true", None]

@@ -390,3 +390,14 @@ def test_names_of_imports_that_are_none(names: list[str]) -> None:
 def test_an_import_may_have_any_usual_name() -> None:
     text = 'syntax = "proto3"; import "schema.proto"; message A { B b = 1; }'
     assert compile_schema(text, (("schema.proto", 'syntax = "proto3"; message B {}'),))
+
+
+def test_the_mark_of_a_deleted_row_is_never_ignored() -> None:
+    """A flattened change of Debezium would else be a row like others, after the row was deleted."""
+    marked = schema(FIELDS.format(TIME) + "string __deleted = 6;")
+
+    parsed = parse({1: marked}, bid(marked, VALUE | {"__deleted": "true"}), ignoring=True)
+
+    [rejection] = parsed.rejections
+    assert (parsed.rows.num_rows, rejection.reason) == (0, "unknown_field")
+    assert "'__deleted' says whether a row was deleted, so it is never ignored; " in rejection.error
