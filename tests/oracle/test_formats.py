@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import tempfile
 from dataclasses import replace
@@ -33,7 +34,7 @@ from support.verify_fates import Promise, fate
 from support.verify_histories import histories, pipelines
 from support.verify_keys import KEY_KINDS, KeyKind
 from support.verify_recompute import recomputed, require_within, sellers_of
-from support.verify_world import bid, locate
+from support.verify_world import bid, locate, raw
 
 BIDS = PIPELINE.streams["bids"]
 ROW = json.loads(bid(7, 1.5).value or b"")
@@ -330,6 +331,26 @@ def test_a_decimal_is_spelled_with_no_more_digits_than_its_column(
 
     assert [each != "dead letter" for each in found] == [sound, sound]
     assert found == [plain(stream, value or b"") for value in values]
+
+
+MARK = b"__debezium_unavailable_value"
+MARKS = [MARK, MARK.replace(b"_", rb"\u005f"), base64.b64encode(MARK), MARK.hex().encode()]
+
+
+def test_a_mark_in_the_place_of_a_value_is_no_text(tmp_path: Path) -> None:
+    """A flattened change of Debezium has it, too, and a value of bytes has it in Base64 or in digits."""
+    texts = [b"n", *MARKS, MARK.upper()]
+    value = json.dumps(ROW | {"note": "%s"}).encode()
+    bids = [raw("bids", value.replace(b"%s", text)) for text in texts]
+    tasks = BucketTasks(PIPELINE, sellers_of(PIPELINE), 2, tmp_path)
+    located = locate(bids)
+
+    found = total(tasks.batch(batch) for batch in (located, []))
+
+    letters = {letter["offset"]: letter["reason"] for letter in found["dead_letters"]}
+    assert letters == dict.fromkeys([1, 2, 3, 4], "unavailable")
+    with recomputed(PIPELINE, bids, found) as session:
+        require_within(session, PIPELINE)
 
 
 @cases(5, among=16)

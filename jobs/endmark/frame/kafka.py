@@ -18,6 +18,7 @@ from endmark.punctuation.wire_json import encode_patterns
 from endmark.spark.kafka_source import KafkaSource
 from endmark.types import ColumnType
 from endmark.wire.json_records import JsonParser
+from endmark.wire.unavailable_values import without_unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -87,7 +88,8 @@ class ParseStage:
             values = batch.column("value")
             # Tombstones say nothing. A batch without any is not copied.
             records = batch.filter(values.is_valid()) if values.null_count else batch
-            parsed = parser.parse(records.column("value"))
+            values = records.column("value")
+            parsed = without_unavailable(parser.parse(values), values)
             rows = parsed.rows
             yield rows.append_column(self.punctuations, pa.nulls(rows.num_rows, pa.string()))
             texts = pa.concat_arrays(

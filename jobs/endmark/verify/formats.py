@@ -34,7 +34,6 @@ class Format:
             records are JSON already.
         heartbeats: whether a punctuation on the event time may be a heartbeat.
         skips: returns whether a record with a value has no effect. `None` means that each one has an effect.
-        unfit: returns the reason to reject a row whose values all fit; `None` keeps it.
         schemas: whether these functions take the schemas of the writers in front of the other arguments.
     """
 
@@ -42,7 +41,6 @@ class Format:
     flat: Callable[..., bytes | None] | None = None
     heartbeats: bool = True
     skips: Callable[..., bool] | None = None
-    unfit: Callable[[dict[str, Any], Stream], str | None] = lambda _, __: None
     schemas: bool = False
 
     def given(self, schemas: framed.Schemas | None) -> Format:
@@ -75,10 +73,9 @@ FORMATS = {
         debezium.flat,
         heartbeats=False,
         skips=debezium.is_skipped,
-        unfit=debezium.unfit,
     ),
     "avro": _framed(avro.read_record),
-    "debezium_avro": replace(_framed(debezium_avro.read_record, skips=True), unfit=debezium.unfit),
+    "debezium_avro": _framed(debezium_avro.read_record, skips=True),
     "protobuf": _framed(protobuf.read_record),
 }
 
@@ -94,6 +91,12 @@ WHERE topic = $topic AND value IS NOT NULL
 
 _TOMBSTONES = """
 CREATE TABLE $skipped AS SELECT "partition", "offset" FROM records WHERE topic = $topic AND value IS NULL
+"""
+
+# Of the escapes in JSON, only those of ASCII can spell a mark. DuckDB writes a backslash of a blob as \x5C.
+_LACKING = "|".join([*debezium.LEFT_OUT, r"\\x5Cu00[3-7]"])
+_MAY_LACK = r"""
+SELECT 1 FROM records WHERE topic = ? AND regexp_matches(value::VARCHAR, ?) LIMIT 1
 """
 
 _RECORDS = """
@@ -131,7 +134,7 @@ def flatten(session: Session, stream: str, form: Format, declared: Stream, added
     any other record. Under `extra: ignore`, rows lack the members that do not count. `skipped_<stream>` has
     the places of records without effect, which `flat_<stream>` leaves out. `unfit_<stream>` has the places of
     rows whose key, header or timestamp does not fit, with the reason. They have any value there in
-    `flat_<stream>`. It also has the rows that `Format.unfit` rejects.
+    `flat_<stream>`. It also has the rows that lack a value because a connector did not get it.
 
     Args:
         session: the session.
@@ -142,7 +145,8 @@ def flatten(session: Session, stream: str, form: Format, declared: Stream, added
     """
     flat, skipped, unfit = (name(f"{table}_{stream}") for table in ("flat", "skipped", "unfit"))
     session.run(_TOMBSTONES, skipped=skipped, topic=text(declared.topic))
-    if form.flat is None and declared.extra != "ignore" and not declared.taken_from:
+    plain = form.flat is None and declared.extra != "ignore" and not declared.taken_from
+    if plain and not session.run(_MAY_LACK, [declared.topic, _LACKING]):
         session.run(_AS_IT_IS, flat=flat, topic=text(declared.topic))
         session.run_on(pa.Table.from_pylist([], _UNFIT), "CREATE TABLE $unfit AS FROM arriving", unfit=unfit)
         return
@@ -158,7 +162,7 @@ def flatten(session: Session, stream: str, form: Format, declared: Stream, added
         found = _flat(record["value"], form, then)
         if isinstance(found, dict):
             others, beside = beside_value(record, then)
-            reason = form.unfit(found, then) or beside
+            reason = debezium.unfit(found, then) or beside
             found = json.dumps(found | others, ensure_ascii=False).encode()
             bad += [{**record, "reason": reason}] if reason is not None else []
         record["value"] = found

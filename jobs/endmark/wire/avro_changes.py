@@ -23,7 +23,7 @@ from endmark.types import ColumnType
 from endmark.wire.avro_columns import reader_of
 from endmark.wire.avro_layout import Layout
 from endmark.wire.avro_records import AvroReader
-from endmark.wire.change import Change, ChangeRules, no_envelope, without_unavailable
+from endmark.wire.change import Change, ChangeRules, no_envelope
 from endmark.wire.framed_records import FramedParser
 from endmark.wire.json_reader import mask
 from endmark.wire.json_records import JsonParser
@@ -87,9 +87,6 @@ class DebeziumAvroParser(FramedParser):
         )
         reader = partial(AvroReader, rows=changes, punctuations=punctuations, none=none)
         super().__init__(schemas, reader, none)
-
-    def parse(self, values: pa.Array) -> Parsed:
-        return without_unavailable(super().parse(values), values)
 
 
 class ChangeReader:

@@ -7,23 +7,10 @@ table. A deletion that names no column has no effect.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from endmark.wire.json_reader import mask
-from endmark.wire.rejection import Rejection, UnreadableError
-
-if TYPE_CHECKING:
-    from endmark.wire.json_records import Parsed
-
-# Debezium sends this text in the place of a value that the database has not logged: PostgreSQL leaves a long
-# value out that an update has not changed.
-UNAVAILABLE = "__debezium_unavailable_value"
+from endmark.wire.rejection import UnreadableError
 
 
 class Change(IntEnum):
@@ -67,38 +54,6 @@ class ChangeRules:
                 "update", "the stream takes no updates; `updates: rows` takes each as a row of its own"
             )
         raise UnreadableError("bad_envelope", f"op {op[:80]!r} is none of c, r, u and d")
-
-
-def without_unavailable(parsed: Parsed, values: pa.Array) -> Parsed:
-    """Reject the rows that lack a value because the connector did not get it.
-
-    Args:
-        parsed: the rows of some changes.
-        values: the bytes of all records.
-    """
-    rejections, left = [], np.ones(parsed.rows.num_rows, bool)
-    for name, column in zip(parsed.rows.schema.names, parsed.rows.columns, strict=True):
-        if not pa.types.is_string(column.type):
-            continue
-        for place in np.flatnonzero(mask(pc.equal(column, UNAVAILABLE)) & left).tolist():
-            at = int(parsed.row_at[place])
-            rejections.append(Rejection(at, "unavailable", _unavailable(name), values[at].as_py()))
-            left[place] = False
-    if not rejections:
-        return parsed
-    return replace(
-        parsed,
-        rows=parsed.rows.filter(pa.array(left)),
-        row_at=parsed.row_at[left],
-        rejections=sorted([*parsed.rejections, *rejections], key=lambda each: each.at),
-    )
-
-
-def _unavailable(column: str) -> str:
-    return (
-        f"the connector did not get the value of {column!r}; let the table log whole rows by ALTER TABLE ... "
-        "REPLICA IDENTITY FULL"
-    )
 
 
 def no_envelope(member: str, what: str) -> UnreadableError:

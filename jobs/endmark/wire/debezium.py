@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from endmark.types import ColumnType
-from endmark.wire.change import Change, ChangeRules, no_envelope, without_unavailable
+from endmark.wire.change import Change, ChangeRules, no_envelope
 from endmark.wire.json_reader import JsonReader, mask, matching
 from endmark.wire.json_records import MARK, JsonParser, Parsed
 from endmark.wire.merging import merged
@@ -105,7 +105,7 @@ class DebeziumParser:
                 skipped += len(deletions)
         pieces.append(parse_translated(values, np.flatnonzero(left), self._translated, self._flat))
         found = merged(pieces)
-        return without_unavailable(replace(found, skipped=skipped + found.skipped), values)
+        return replace(found, skipped=skipped + found.skipped)
 
     def _translated(self, value: bytes) -> bytes | None:
         """The row or punctuation of an envelope, as flat JSON; `None` for a deletion without effect."""

@@ -35,6 +35,7 @@ from endmark.state import codec
 from endmark.state.keys import nulls
 from endmark.state.segment import int64
 from endmark.stored_text import storable
+from endmark.wire.unavailable_values import without_unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -133,7 +134,9 @@ class _Task:
         batch = self._without_tombstones(stream, batch)
         offsets, timestamps = int64(batch.column("offset")), int64(batch.column("timestamp"))
         with self.profile.phase("parse"):
-            parsed = self._parser(stream).parse(batch.column("value"))
+            parsed = without_unavailable(
+                self._parser(stream).parse(batch.column("value")), batch.column("value")
+            )
             if stream.beside_value is not None:
                 parsed = self._reader(stream, stream.beside_value).added(parsed, batch)
         parsed = without_future_heartbeats(stream, parsed, timestamps, batch.column("value"))
