@@ -12,12 +12,19 @@ import sys
 import tempfile
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from google.protobuf.descriptor_pb2 import DescriptorProto
 
 _SECONDS = 60.0  # for one compilation
 _MOST_BYTES = 1024 * 1024  # of a schema
 _BUILT_IN = Path(__file__).with_name("protos")  # what registries take for known, beside Google's own files
 _NAME = "endmark_registered.proto"  # an import named schema.proto was overwritten once
 _IMPORTED = re.compile(r"[\w.-]{1,100}(/[\w.-]{1,100}){0,20}", re.ASCII)
+_UNREAD = "it sets features.{}, which is not read; leave the feature out, or write the schema in proto3"
 _IDLE = re.compile("warning:|^WARNING:|^[IWEF][0-9]{4} ")  # lines that are no errors of a schema
 
 
@@ -64,7 +71,33 @@ def compile_schema(text: str, imports: tuple[tuple[str, str], ...] = ()) -> byte
             raise ProtoSchemaError(f"its compilation took more than {_SECONDS:.0f} s") from None
         if done.returncode or not found.exists():
             raise ProtoSchemaError(_first_error(done.stderr.decode("utf-8", "replace")))
-        return found.read_bytes()
+        compiled = found.read_bytes()
+    _require_plain(compiled)
+    return compiled
+
+
+def _require_plain(compiled: bytes) -> None:
+    """Refuse features of editions by which records say something else than those of proto2 and proto3.
+
+    Raises:
+        ProtoSchemaError: the schema, or one that it imports, sets such a feature.
+    """
+    from google.protobuf.descriptor_pb2 import FeatureSet, FileDescriptorSet
+
+    for file in FileDescriptorSet.FromString(compiled).file:
+        fields = (field for message in _messages(file.message_type) for field in message.field)
+        for options in (file.options, *(field.options for field in fields)):
+            if options.features.field_presence == FeatureSet.IMPLICIT:
+                raise ProtoSchemaError(_UNREAD.format("field_presence = IMPLICIT"))
+            if options.features.message_encoding == FeatureSet.DELIMITED:
+                raise ProtoSchemaError(_UNREAD.format("message_encoding = DELIMITED"))
+
+
+def _messages(declared: Iterable[DescriptorProto]) -> Iterator[DescriptorProto]:
+    """Yield messages, and those that are declared within them."""
+    for message in declared:
+        yield message
+        yield from _messages(message.nested_type)
 
 
 def _first_error(said: str) -> str:

@@ -53,6 +53,12 @@ class ChangeRules:
             raise UnreadableError(
                 "update", "the stream takes no updates; `updates: rows` takes each as a row of its own"
             )
+        if op == "t":
+            raise UnreadableError(
+                "bad_envelope",
+                "op 't' says that the table was emptied, which removes no row here; let the connector leave "
+                "it out by `skipped.operations`",
+            )
         raise UnreadableError("bad_envelope", f"op {op[:80]!r} is none of c, r, u and d")
 
 

@@ -156,7 +156,7 @@ def without(schema: Any, name: str) -> Any:
     [
         (SCHEMA, change("c", order(1), None), "bad_envelope", "'after', which is a record here"),
         (SCHEMA, change("d", None, None), "bad_envelope", "'before', which is a record here"),
-        (SCHEMA, change("t", None, None), "bad_envelope", "op 't' is none of c, r, u and d"),
+        (SCHEMA, change("t", None, None), "bad_envelope", "op 't' says that the table was emptied"),
         (SCHEMA, change("", None, order(1)), "bad_envelope", "op '' is none of c, r, u and d"),
         (SCHEMA, change("cr", None, order(1)), "bad_envelope", "op 'cr' is none of c, r, u and d"),
         (SCHEMA, change("c", None, order(1))[:-1], "malformed", "the bytes are no value of it"),

@@ -178,7 +178,11 @@ def test_a_table_has_no_heartbeats() -> None:
         (json.dumps(order(1)).encode(), "bad_envelope", "'op', which is a text"),
         (b'{"schema": {}, "payload": null}', "bad_envelope", "'payload', which is an object"),
         (envelope("c", order(1), None), "bad_envelope", "'after', which is an object"),
-        (envelope("t", None, None), "bad_envelope", "'t' is none of c, r, u and d"),
+        (
+            envelope("t", None, None),
+            "bad_envelope",
+            "'t' says that the table was emptied",
+        ),
         (envelope("", None, order(1)), "bad_envelope", "'' is none of c, r, u and d"),
         (envelope("cr", None, order(1)), "bad_envelope", "'cr' is none of c, r, u and d"),
         (envelope("c", None, order(1) | {"more": 1}), "unknown_field", "'more' is not declared"),

@@ -401,3 +401,31 @@ def test_the_mark_of_a_deleted_row_is_never_ignored() -> None:
     [rejection] = parsed.rejections
     assert (parsed.rows.num_rows, rejection.reason) == (0, "unknown_field")
     assert "'__deleted' says whether a row was deleted, so it is never ignored; " in rejection.error
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        "int64 item_id = 1 [features.field_presence = IMPLICIT];",
+        "int64 item_id = 1; message In { In in = 2 [features.message_encoding = DELIMITED]; }",
+        "int64 item_id = 1; } option features.field_presence = IMPLICIT; message Other {",
+    ],
+)
+def test_features_of_editions_that_change_what_a_record_says_are_refused(fields: str) -> None:
+    """A field without a value would be null instead of its default, and one in another encoding, too."""
+    text = f'edition = "2023"; package shop; message Bid {{ {fields} }}'
+
+    parsed = parse({1: text}, framed(1, b"\x08\x07"), columns={"item_id": "long?"})
+
+    [rejection] = parsed.rejections
+    assert (parsed.rows.num_rows, rejection.reason) == (0, "bad_schema")
+    assert re.search(r"it sets features\.\w+ = [A-Z]+, which is not read; leave", rejection.error)
+
+
+def test_other_schemas_of_an_edition_are_read() -> None:
+    """By default a field that a record lacks is null there."""
+    text = 'edition = "2023"; package shop; message Bid { int64 item_id = 1; string note = 2; }'
+
+    parsed = parse({1: text}, framed(1, b"\x08\x07"), columns={"item_id": "long?", "note": "string?"})
+
+    assert parsed.rows.to_pylist() == [{"item_id": 7, "note": None}]
