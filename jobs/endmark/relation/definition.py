@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,8 @@ ORDER BY c.relname, k.place
 """
 _COLUMNS = {"sqlite": _SQLITE_COLUMNS, "mysql": _MYSQL_COLUMNS, "postgresql": _POSTGRESQL_COLUMNS}
 _INDEXES = {"sqlite": _SQLITE_INDEXES, "mysql": _MYSQL_INDEXES, "postgresql": _POSTGRESQL_INDEXES}
+# MariaDB writes how it stores a column behind the type, such as `datetime /* mariadb-5.3 */`.
+_COMMENT = re.compile(r" +/\*.*\*/")
 _VIEWS = {
     "sqlite": "SELECT 1 FROM sqlite_master WHERE type = 'view' AND lower(name) = lower(:table)",
     "mysql": "SELECT 1 FROM information_schema.views WHERE table_schema = DATABASE() AND table_name = :table",
@@ -107,7 +110,7 @@ class Definition:
 def columns_of(connection: sa.Connection, table: str) -> dict[str, Column]:
     """Read the columns of a table, by name; none if there is no such table."""
     rows = connection.execute(sa.text(_COLUMNS[backend_of(connection.engine.url)]), {"table": table})
-    return {name: Column(kind, collation) for name, kind, collation in rows}
+    return {name: Column(_COMMENT.sub("", kind), collation) for name, kind, collation in rows}
 
 
 def definition_of(connection: sa.Connection, table: str) -> Definition:

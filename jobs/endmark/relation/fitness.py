@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from endmark.domain import Domain
+from endmark.domain import DECIMAL_DIGITS, Domain
 from endmark.errors import ConfigError
 from endmark.relation.backend import backend_of
 from endmark.relation.charsets import CHARSETS, charset_of
@@ -168,6 +168,9 @@ def _advice(declared: Column, backend: Backend) -> str:
     """Return how the column can be declared, as the beginning of an advice; empty if no type can hold it."""
     if backend == "mysql" and re.fullmatch(_UNSIGNED, declared.type):
         return f"declare it decimal({_UNSIGNED_DIGITS},0), or "
+    decimal = re.fullmatch(r"(?:decimal|numeric)\((\d+),\d+\)[a-z ]*", declared.type)
+    if decimal and int(decimal[1]) > DECIMAL_DIGITS:
+        return ""
     known = any(re.fullmatch(pattern, declared.type) for pattern in _TYPES[backend].values())
     return "declare it as it is, or " if known else ""
 

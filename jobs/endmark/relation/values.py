@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -38,17 +39,32 @@ def from_driver(values: Sequence[Any], kind: ColumnType, backend: Backend) -> pa
     if backend == "mysql" and kind.domain is Domain.DECIMAL:
         # Integers are those of a BIGINT UNSIGNED. Arrow would make no array of 1 and 2^63.
         values = [Decimal(value) if type(value) is int else value for value in values]
-    read, given = _READ_OTHERWISE[backend].get(kind.domain, _READ[kind.domain])
     try:
-        # Arrow first chooses the type by the values, since pa.array(values, int64) would cut 1.5 to 1.
-        column = pa.array(values)
-        if pa.types.is_null(column.type):
-            return column.cast(kind.arrow)
-        if not any(fits(column.type) for fits in given):
-            raise NotOfTypeError(f"{_first(values)!r} is no {kind}")
-        return read(column, kind)
-    except (pa.ArrowException, OverflowError) as error:
-        raise NotOfTypeError(f"a value is no {kind}: {error}") from error
+        return _read(values, kind, backend)
+    except (pa.ArrowException, OverflowError, NotOfTypeError) as error:
+        # Arrow's errors often name no value, and a column of two types has one error for all values.
+        if (wrong := next((each for each in values if not _is_read(each, kind, backend)), None)) is None:
+            raise NotOfTypeError(f"a value is no {kind}: {error}") from error
+        raise NotOfTypeError(f"{wrong!r} is no {kind}") from error
+
+
+def _read(values: Sequence[Any], kind: ColumnType, backend: Backend) -> pa.Array:
+    read, given = _READ_OTHERWISE[backend].get(kind.domain, _READ[kind.domain])
+    # Arrow first chooses the type by the values, since pa.array(values, int64) would cut 1.5 to 1.
+    column = pa.array(values)
+    if pa.types.is_null(column.type):
+        return column.cast(kind.arrow)
+    if not any(fits(column.type) for fits in given):
+        raise NotOfTypeError(f"it has values of type {column.type}")
+    return read(column, kind)
+
+
+def _is_read(value: Any, kind: ColumnType, backend: Backend) -> bool:
+    try:
+        _read([value], kind, backend)
+    except (pa.ArrowException, OverflowError, NotOfTypeError):
+        return False
+    return True
 
 
 def from_text(column: pa.Array, kind: ColumnType) -> pa.Array:
@@ -81,10 +97,6 @@ def to_driver(column: pa.Array, kind: ColumnType, backend: Backend) -> list[Any]
     return values
 
 
-def _first(values: Sequence[Any]) -> Any:
-    return next(value for value in values if value is not None)
-
-
 def _cast(column: pa.Array, kind: ColumnType) -> pa.Array:
     return column.cast(kind.arrow)
 
@@ -92,6 +104,15 @@ def _cast(column: pa.Array, kind: ColumnType) -> pa.Array:
 def _truth(column: pa.Array, kind: ColumnType) -> pa.Array:
     truth = column.cast(pa.bool_())
     return _same(column, truth.cast(column.type), truth, kind)
+
+
+def _in_calendar(
+    read: Callable[[pa.Array, ColumnType], pa.Array], column: pa.Array, kind: ColumnType
+) -> pa.Array:
+    """Read texts of times, and refuse those before the year 1, which no table can have."""
+    if len(early := pc.filter(column, pc.starts_with(column, "0000"))):
+        raise NotOfTypeError(f"{early[0].as_py()!r} is no {kind}")
+    return read(column, kind)
 
 
 def _utc(column: pa.Array, kind: ColumnType) -> pa.Array:
@@ -144,5 +165,6 @@ _READ_OTHERWISE: dict[Backend, dict[Domain, _Reading]] = {
 }
 _WRITTEN: dict[Domain, Callable[[pa.Array, ColumnType], pa.Array]] = {
     Domain.BOOLEAN: lambda column, kind: _truth(column.cast(pa.int64()), kind),
-    Domain.TIMESTAMP: _utc,
+    Domain.DATE: partial(_in_calendar, _cast),
+    Domain.TIMESTAMP: partial(_in_calendar, _utc),
 }

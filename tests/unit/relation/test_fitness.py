@@ -66,6 +66,7 @@ def test_types_of_a_server_that_could_change_a_value(server: Database, spelt: st
         ("BIGINT UNSIGNED", r"declare it decimal\(20,0\), or make it BIGINT"),
         ("VARCHAR(20)", "declare it as it is, or make it BIGINT"),
         ("YEAR", "unchanged; make it BIGINT"),
+        ("DECIMAL(65,30)", "unchanged; make it BIGINT"),
     ],
 )
 def test_advice_can_be_followed(server: Database, spelt: str, advice: str) -> None:

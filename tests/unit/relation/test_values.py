@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from endmark.relation.backend import Backend
-from endmark.relation.values import NotOfTypeError, from_driver, to_driver
+from endmark.relation.values import NotOfTypeError, from_driver, from_text, to_driver
 from endmark.types import ColumnType
 
 CENTS = ColumnType.decimal(9, 2)
@@ -81,3 +82,32 @@ def test_nothing_is_made_to_fit(kind: ColumnType, given: Any, backend: Backend) 
     """A value of another type, or of more digits, is an error and no other value."""
     with pytest.raises(NotOfTypeError):
         from_driver([None, given], kind, backend)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "shown"),
+    [
+        (ColumnType.DATE, ["0000-00-00", date(2026, 1, 31)], "'0000-00-00'"),
+        (ColumnType.DATE, [date(2026, 1, 31), None, "2026-02-30"], "'2026-02-30'"),
+        (ColumnType.TIMESTAMP, ["0000-00-00 00:00:00", NOON], "'0000-00-00 00:00:00'"),
+        (CENTS, [Decimal("1.50"), Decimal("1.501")], r"Decimal\('1.501'\)"),
+    ],
+)
+def test_an_error_names_the_value(kind: ColumnType, given: list[Any], shown: str) -> None:
+    """Beside values that fit, too. PyMySQL returns the text of a time that no calendar has."""
+    with pytest.raises(NotOfTypeError, match=f"{shown} is no {re.escape(str(kind))}$"):
+        from_driver(given, kind, "mysql")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (ColumnType.DATE, "0000-01-01"),
+        (ColumnType.DATE, "0000-00-00"),
+        (ColumnType.TIMESTAMP, "0000-12-31 23:59:59"),
+    ],
+)
+def test_a_time_before_the_year_1_is_no_value(kind: ColumnType, text: str) -> None:
+    """No table can have it. Arrow has a year 0."""
+    with pytest.raises(NotOfTypeError, match=text):
+        from_text(pa.array([None, "2026-01-31", text]), kind)

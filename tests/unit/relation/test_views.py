@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
@@ -128,3 +129,27 @@ def test_a_missing_table_is_told_with_views(tmp_path: Path) -> None:
     database.run("CREATE VIEW seen AS SELECT id FROM base")
     with pytest.raises(ConfigError, match="no such table, only: base, seen"):
         database.reader("sene", "id", id="long").check()
+
+
+@pytest.mark.parametrize("server", ["mariadb", "mysql"])
+def test_a_view_makes_nulls_of_times_that_no_calendar_has(
+    server: str, request: pytest.FixtureRequest
+) -> None:
+    """MariaDB's definition of such a column has a comment behind the type."""
+    database = Database(request.getfixturevalue(server).url)
+    database.create("dated", "id BIGINT PRIMARY KEY, born DATE, at DATETIME")
+    database.run(
+        "SET sql_mode = ''",
+        "INSERT INTO dated VALUES (1, '0000-00-00', '0000-00-00'), (2, '2026-01-31', '2026-01-31 12:00:00')",
+        "CREATE OR REPLACE VIEW seen AS SELECT id, CASE WHEN born > '0000-00-00' THEN born END AS born, "
+        "CASE WHEN at > '0000-00-00 00:00:00' THEN at END AS at FROM dated",
+    )
+    reader = database.reader("seen", "id", id="long", born="date", at="timestamp")
+
+    reader.check()
+
+    found = rows_of(reader.read_keys(batch_of(reader, [(n,) for n in range(100)])))
+    assert found == [(1, None, None), (2, date(2026, 1, 31), datetime(2026, 1, 31, 12, tzinfo=UTC))]
+    table = database.reader("dated", "id", id="long", born="date", at="timestamp")
+    with pytest.raises(ConfigError, match="column 'born': '0000-00-00' is no date; mend the row"):
+        table.read_keys(batch_of(table, [(1,), (2,)]))
