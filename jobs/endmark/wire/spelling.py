@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from endmark.domain import Domain
+from endmark.punctuation.json_shape import MEMBER
 from endmark.punctuation.scalars import EXAMPLES, ZONE, from_scalar
 from endmark.wire.shape import NEVER_IGNORED
 
@@ -49,6 +50,7 @@ _WORD = rf"{_TEXT}|true|false|null"
 _OPENING = r"[\[{]"
 # The most characters of an expression for rows. RE2 refuses 1.2 million, and takes 0.2 s for one million.
 _MOST_CHARACTERS = 1_000_000
+_WITHIN = frozenset([MEMBER])  # members that are never ignored in an object within a record
 MOST_LEVELS = 100  # of objects with columns; RE2 reads 1,000 brackets in brackets, and a level has three
 _LEVELS = 8  # of objects and lists; with more, or with larger exponents, a record is read by itself
 
@@ -138,23 +140,33 @@ def row(columns: Mapping[str, ColumnType], shape: Shape, *, ignoring: bool = Fal
     return shaped(shape, values, ignoring=ignoring)
 
 
-def shaped(shape: Shape, values: Mapping[str, str], *, ignoring: bool = False) -> str:
+def shaped(
+    shape: Shape,
+    values: Mapping[str, str],
+    *,
+    ignoring: bool = False,
+    counting: frozenset[str] = NEVER_IGNORED,
+) -> str:
     """Return an expression for a JSON object whose members have a shape. An inner object may be null.
 
     Args:
         shape: the declared members.
         values: the expression of each column's value.
         ignoring: whether objects may have other members. Of their values, only the number of brackets is
-            checked. Members that are never ignored are no such members.
+            checked.
+        counting: the members that are never ignored in the outermost object. In others, it is `$punctuation`
+            alone, since each further name makes the expression of each object larger.
 
     Raises:
         TooLargeError: the shape has too many members in too many objects.
     """
     inner = {
-        name: values[at] if isinstance(at, str) else f"(?:{shaped(at, values, ignoring=ignoring)}|null)"
+        name: values[at]
+        if isinstance(at, str)
+        else f"(?:{shaped(at, values, ignoring=ignoring, counting=_WITHIN)}|null)"
         for name, at in shape.items()
     }
-    found = members(inner, undeclared(shape) if ignoring else None)
+    found = members(inner, undeclared(counting.union(shape)) if ignoring else None)
     if len(found) > _MOST_CHARACTERS:  # an inner object is refused before the objects around it are written
         raise TooLargeError(f"an expression of {len(found):,} characters")
     return found
@@ -174,11 +186,8 @@ def require_size(columns: Mapping[str, ColumnType], shape: Shape, *, ignoring: b
 
 
 def undeclared(names: Iterable[str]) -> str:
-    """Return an expression for a member that has none of these names, and none that is never ignored.
-
-    Its name has no escapes.
-    """
-    return rf'"{_none_of(NEVER_IGNORED.union(names))}"{WS}:{WS}{_ANY_VALUE}'
+    """Return an expression for a member that has none of these names. Its name has no escapes."""
+    return rf'"{_none_of(names)}"{WS}:{WS}{_ANY_VALUE}'
 
 
 def _none_of(words: Iterable[str]) -> str:
