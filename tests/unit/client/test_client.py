@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka.admin import NewTopic
 
 from endmark.client import StreamProducer, anything, between, equals, key_hash, one_of
 from endmark.client.delivery import Delivery
@@ -270,6 +272,26 @@ def test_a_record_that_is_not_taken_is_an_error(broker: Broker) -> None:
         Delivery(broker.bootstrap) as sent,
     ):
         sent.send("client-large", 0, None, b"x" * 5_000_000)
+
+
+@pytest.mark.parametrize("then", ["flush", "send"])
+def test_a_record_that_the_broker_refuses_is_an_error(broker: Broker, then: str) -> None:
+    """The client sends in the background, so a later call tells that an earlier record is lost."""
+    topic = f"client-narrow-{then}"
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    admin.create_topics(
+        [NewTopic(topic, 1, 1, topic_configs={"max.message.bytes": "1000"})], wait_for_metadata=True
+    )
+    admin.close()
+    sent = Delivery(broker.bootstrap)
+    try:
+        sent.send(topic, 0, None, os.urandom(5_000))
+        if then == "send":
+            sent._producer.flush()
+        with pytest.raises(MissingPartError, match="nothing can be published"):
+            sent.flush() if then == "flush" else sent.send(topic, 0, None, b"x")
+    finally:
+        sent.close()
 
 
 def test_the_page_for_producers_says_how(broker: Broker) -> None:
