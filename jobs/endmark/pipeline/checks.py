@@ -217,7 +217,7 @@ def _check_promises(stage: Stage, side: str) -> None:
         "clustered": declared.clustered,
     }
     for field, by in implied.items():
-        if by and (set(by) != set(key) or (field == "ordered" and len(key) > 1)):
+        if by and set(by) != set(key):
             raise ValueError(
                 f"streams.{side}.{field}: {quoted(by)} is not the {whose} {quoted(key)}, so it "
                 "closes no key; leave it out"
