@@ -131,6 +131,14 @@ def test_bounds_are_kept() -> None:
     assert visited == [{500, 900, 450}, {500, 900, 250, 125, 100, 200}]
 
 
+def test_the_way_back_rests_behind_a_move_that_helped() -> None:
+    world = World(pages(100, 900), 500, lambda rows: 1 / rows)
+    world.run(autotune.RESTING)
+    assert [turned for _, *turned in world.log] == [[500, 900]]
+    world.run(autotune.RESTING)
+    assert [turned for _, *turned in world.log[1:]] == [[900, 450], [450, 900]]
+
+
 def test_the_turn_of_a_person_wins() -> None:
     """It ends a trial, is not touched for a while, and is where the next move starts; so is any other's."""
     world = World(pages(), 16, by_size(500))
