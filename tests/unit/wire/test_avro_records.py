@@ -264,6 +264,22 @@ def test_items_without_bytes() -> None:
     assert parsed.rows.to_pylist() == [{"item_id": 7}]
 
 
+@pytest.mark.parametrize("count", [1, 100])
+def test_items_that_are_no_values(count: int) -> None:
+    """Nobody reads the items of such an array, but a record of other bytes is none of its schema."""
+    schema = record(x={"type": "array", "items": ["boolean", "int"]}, item_id="long")
+    good, no_boolean, no_int = (
+        framed(1, b"\4\0\1" + item + b"\0\x0e") for item in (b"\0\0", b"\0\2", b"\2\x80\x80\x80\x80\x10")
+    )
+
+    parsed = parse(
+        {1: schema}, *([good] * count), no_boolean, no_int, ignoring=True, columns={"item_id": "long"}
+    )
+
+    assert parsed.rows.to_pylist() == [{"item_id": 7}] * count
+    assert [each.reason for each in parsed.rejections] == ["malformed"] * 2
+
+
 def test_punctuations() -> None:
     """A key is closed, and heartbeats and lists are promises. A union has both rows and punctuations."""
     both = [FIRST, PUNCTUATION]
