@@ -127,7 +127,7 @@ def test_fields_are_set_from_outside() -> None:
         ("steps..type=left", "write FIELD=VALUE"),
         ("name.first=a", "--set name.first=a: name is 'orders', which has no fields"),
         ("steps.matched.join.2=a", "there is a list of 2; name one by 0 to 1"),
-        ("steps.matched.join.first.key=a", "steps.matched.join.first is None, which has no fields"),
+        ("steps.matched.join.first.a.b.c=d", "c=d: steps.matched.join.first is None, which has no fields"),
         ("steps.matched.type={", "the value is no YAML"),
         ("steps.matched.tipe=left", "steps.matched.tipe: unknown field, did you mean type?"),
     ],
