@@ -195,6 +195,37 @@ def test_a_record_that_cannot_be_read(value: bytes, reason: str, error: str) -> 
     assert all(each.error.startswith(error) for each in parsed.rejections)
 
 
+GROUP = b"\x33%b\x34"  # of field 6, which the schema does not declare
+
+
+@pytest.mark.parametrize(
+    ("inner", "is_read"),
+    [
+        (b"", True),
+        (b"\x08\x96\x01", True),
+        (b"\x09" + b"\x34" * 8 + b"\x15" + b"\x34" * 4, True),
+        (b"\x12\x02\x34\x34", True),
+        (b"\x1b\x08\x01\x1c" * 2, True),
+        (b"\x1b" * 100 + b"\x1c" * 100, False),
+        (b"\x1b", False),
+        (b"\x1b\x24", False),
+        (b"\x0f", False),
+        (b"\x12\x7f", False),
+    ],
+    ids=["empty", "number", "wide", "sized", "groups", "deep", "open", "other end", "unknown", "too long"],
+)
+@pytest.mark.parametrize("count", [1, 100])
+def test_groups_of_other_schemas(inner: bytes, is_read: bool, count: int) -> None:
+    """A field that looks like the end of the group, but is inside another one, does not end it."""
+    value = GOOD + GROUP % inner * count
+
+    parsed = parse({1: FIRST}, GOOD, value)
+
+    assert parsed.rows.to_pylist() == [ROW] * (2 if is_read else 1)
+    found = [(each.at, each.reason, each.value) for each in parsed.rejections]
+    assert found == ([] if is_read else [(1, "malformed", value)])
+
+
 def test_the_last_field_counts_and_messages_are_merged() -> None:
     """A field of a group of which a record has one forgets the others."""
     text = schema(
