@@ -462,6 +462,11 @@ def test_a_captured_table_is_drafted_with_its_newest_rows(partition: int) -> Non
     assert found == expected
 
 
+def test_a_row_with_an_operation_is_no_change_of_a_table() -> None:
+    stream = loaded(draft("p", [of({"id": 1, "op": "c"}, {"id": 2, "op": "d"})]).text).streams["orders"]
+    assert (stream.format, str(stream.columns["op"])) == ("json", "string")
+
+
 def test_a_topic_that_a_pipeline_publishes_has_a_better_source_than_its_records() -> None:
     """Rows of a left join without a partner have nulls, so a sample shows neither types nor promises."""
     row = {"orders_order_id": 1, "payments_amount": None, "orders_at": "2026-01-01T00:00:00Z"}
