@@ -19,3 +19,9 @@ from endmark.state import search
 )
 def test_the_first_row_of_each_combination(columns: list[list[int]], positions: list[int]) -> None:
     assert search.firsts([np.array(column, np.int64) for column in columns]).tolist() == positions
+
+
+@pytest.mark.parametrize("keys", [[], [2], [1, 4, 7]])
+def test_which_values_are_among_the_keys(keys: list[int]) -> None:
+    values = np.arange(9)
+    assert search.member(values, np.array(keys, np.int64)).nonzero()[0].tolist() == keys
