@@ -74,11 +74,8 @@ def list_fields(pipeline: PipelineFile, as_json: AsJson = False) -> None:
 
 
 def _fields(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the path of each field once, also if there are several lookups."""
-    if isinstance(value, list) and any(isinstance(each, dict) for each in value):
-        found = dict.fromkeys(name for each in value for name in _fields(each, path))
-        yield from found
-    elif isinstance(value, dict) and value:
+    """Yield the path of each field."""
+    if isinstance(value, dict) and value:
         for name, inner in value.items():
             yield from _fields(inner, (*path, name))
     else:
