@@ -218,8 +218,10 @@ def test_no_more_listen_than_may(source: Counted, monkeypatch: pytest.MonkeyPatc
                     pass
             with places.place("orders") as again:
                 assert again is feed
-        with places.place("orders") as later:
+        with places.place("orders") as later, places.place("sales"):
             assert later is not feed
+            with pytest.raises(FullError, match="2 listen already"), places.place("orders"):
+                pass
         places.close()
         with pytest.raises(FullError, match="about to end"), places.place("orders"):
             pass
