@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from endmark.cli.app import app
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
 from endmark.pipeline.file import load
@@ -348,4 +350,4 @@ def test_commands_take_assignments() -> None:
     )
     assert (refused.returncode, "preset shj" in refused.stderr) == (2, True)
     for command in ("run", "plan", "verify"):
-        assert "--set" in endmark(command, "--help", COLUMNS="200").stdout
+        assert "--set" in CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).stdout
