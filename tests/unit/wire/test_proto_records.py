@@ -170,6 +170,7 @@ HUGE = b"\xff\xff\xff\xff\x0f"
         (GOOD + b"\x12" + HUGE, "malformed", "schema 1: the bytes are no value of it"),
         (GOOD + b"\x32" + HUGE, "malformed", "schema 1: the bytes are no value of it"),
         (GOOD + b"\x00", "malformed", "schema 1: the bytes are no value of it"),
+        (GOOD + b"\x33\x08\x05", "malformed", "schema 1: the bytes are no value of it"),
         (GOOD + b"\x1a\x01\xff", "not_utf8", "schema 1: the text of field 'note' is not UTF-8"),
         (
             GOOD + b"\x12\x03abc",
