@@ -31,11 +31,12 @@ HEALTHY: Samples = {
     "progress_event_time_seconds{stream=items}": 900.0,
     "progress_behind_seconds{stream=items}": 5.0,
     "partition_behind_seconds{partition=0,stream=items}": 0.0,
+    "lookup_pending_bytes{relation=sellers}": 90.0,
+    "lookup_memory_bytes{relation=sellers}": 0.0,  # rows that wait have no bound
 }
 SICK: Samples = HEALTHY | {
     "silent_partitions{partition=2,stream=items}": 1.0,
     "partition_behind_seconds{partition=0,stream=bids}": 601.0,
-    "lookup_pending_bytes{relation=sellers}": 90.0,
     "lookup_held_bytes{relation=sellers}": 1.0,
     "lookup_memory_bytes{relation=sellers}": 100.0,
     "join_spilled_bytes": 1.0,
