@@ -63,7 +63,7 @@ class CachedEnds:
             or not answer.ends.keys() >= set(topics)
         ):
             return None
-        return answer.ends
+        return {topic: answer.ends[topic] for topic in topics}
 
     def close(self) -> None:
         """Stop asking the broker."""

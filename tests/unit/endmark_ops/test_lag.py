@@ -20,7 +20,9 @@ from endmark.embedded.broker import Broker
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from endmark_feed.producer import create_topics
+from endmark_ops import lag
 from endmark_ops.app import create_app
+from endmark_ops.lag import CachedEnds, Ends
 from endmark_ops.reach import Reach
 from support.commands import endmark
 from support.ops_client import OpsClient
@@ -38,6 +40,13 @@ def job(tmp_path: Path) -> Iterator[Job]:
         described = describe(pipeline).model_copy(update={"topics": TOPICS, "control_topic": CONTROL})
         job.database.describe(PIPELINE, described.model_dump())
         yield job
+
+
+class Nobody:
+    """A consumer of no broker."""
+
+    def close(self) -> None:
+        pass
 
 
 def sidecar(job: Job, bootstrap: str | None) -> OpsClient:
@@ -148,6 +157,19 @@ def test_what_waits_is_counted_while_the_job_is_away(job: Job, broker: Broker) -
     url = f"--ops-url={job.database.engine.url}"
     said = endmark("status", PIPELINE, url, f"--bootstrap={broker.bootstrap}").stdout.splitlines()
     assert (said[0], said[2]) == ("auction is lost", f"behind: 2 records (2 of {TOPICS['bids']})")
+
+
+def test_the_ends_are_those_of_the_topics_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pipelines share a cache. A topic of another pipeline would be a lag that never ends."""
+    held: Ends = {"bids": {0: (0, 3)}, "orders": {0: (0, 9)}}
+    monkeypatch.setattr(lag, "asking_consumer", lambda kafka: Nobody())
+    monkeypatch.setattr(lag, "topic_ends", lambda consumer, topics: {name: held[name] for name in topics})
+    cached = CachedEnds(NOWHERE)
+    with closing(cached):
+        cached.latest(held)
+        until(lambda: cached.latest(held) is not None)
+
+        assert cached.latest(["bids"]) == {"bids": {0: (0, 3)}}
 
 
 @pytest.mark.parametrize("bootstrap", [None, NOWHERE])
