@@ -100,7 +100,7 @@ FUNCTIONS = {
         "the number of different values, a long; exact", lambda: _classes().CountDistinct, _number
     ),
     "sorted": Function(
-        "an array of all values, the least first; empty if there are none",
+        "an array of all values, repeated ones too, the least first; empty if there are none",
         lambda: _classes().Sorted,
         several,
     ),

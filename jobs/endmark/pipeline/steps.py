@@ -307,7 +307,7 @@ class Measure(Model):
 
     The column is written `stream.column` or `relation.column`, or `column` if only one of these has it. Nulls
     are ignored: a group without a value has null, or 0 for `count_distinct`, or an empty array for `sorted`.
-    `count_distinct` and `sorted` keep each value once while the group is open.
+    While the group is open, `count_distinct` keeps each value once, and `sorted` with its number.
     """
 
     function: Pinned[
