@@ -166,8 +166,9 @@ def test_a_closed_row_names_what_it_broke() -> None:
         bid(4, 0, partition=0, keys=day),
     ]
     both = [
-        promise("bids", {"lot": {"one_of": ["b", "a"]}}, 0),
-        promise("bids", {"item_id": {"one_of": [1, 0]}, "lot": {"equals": "a"}}, 0),
+        promise("bids", {"lot": {"one_of": ["b", "d"]}}, 0),
+        promise("bids", {"item_id": {"one_of": [1, 0]}, "lot": {"one_of": ["a", "c"]}}, 0),
+        promise("bids", {"item_id": {"one_of": [1, 0]}, "lot": {"equals": "b"}}, 0),
         bid(0, 0, partition=0, keys=lots),
         bid(1, 0, partition=0, keys=lots),
     ]
@@ -182,8 +183,8 @@ def test_a_closed_row_names_what_it_broke() -> None:
         (9, '{"item_id": {"between": {}}}', 8),
     ]
     assert named(lots, both) == [
-        (2, '{"item_id": {"between": {"from": 0, "to": 1}}, "lot": {"equals": "a"}}', 1),
-        (3, '{"lot": {"one_of": ["a", "b"]}}', 0),
+        (3, '{"item_id": {"between": {"from": 0, "to": 1}}, "lot": {"one_of": ["a", "c"]}}', 1),
+        (4, '{"lot": {"equals": "b"}}', 0),
     ]
 
 
