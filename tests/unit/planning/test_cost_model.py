@@ -101,6 +101,16 @@ def test_many_pages_at_once_are_best_smaller() -> None:
     assert rates[0] > 1.2 * rates[1]
 
 
+def test_the_best_page_of_a_small_relation_is_smaller() -> None:
+    """v_P* has more rows than such a relation. Neither half nor twice the best size is faster."""
+    small = replace(PAPER, exponent=0.0, relation_rows=20_000)
+    best = cost_model.best_page_rows(DISK, small)
+    sizes = (best, best // 2, 2 * best)
+    rates = [cost_model.hybrid(*cost_model.with_pages(DISK, small, size)).rate for size in sizes]
+    assert best < small.relation_rows < cost_model.paper_page_rows(DISK, small)
+    assert rates[0] == max(rates)
+
+
 def test_what_is_read_at_once_answers_rows_that_memory_had_room_for() -> None:
     """64 pages of 2,000 rows are a quarter of R; measured: 1,197 to 1,288 rows a page."""
     setup = Setup(500_000, 2_000, 120, 140, 20_000_000, 0.0, 100_000)
