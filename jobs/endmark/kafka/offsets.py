@@ -101,7 +101,7 @@ class TopicEnds:
                 self.close()  # the next client asks the other brokers, too
                 if time.monotonic() >= until:
                     raise UnknownOffsetsError(
-                        f"Kafka at {self._kafka}: {type(error).__name__}: {error}; when it is back, run the "
+                        f"Kafka at {self._kafka}: {error}; when it is back, run the "
                         "job again from its checkpoint"
                     ) from error
             time.sleep(_TRY_AGAIN_SECONDS)

@@ -178,8 +178,8 @@ class Log:
                 arrived: dict[Any, list[Any]] = self._consumer.poll(timeout_ms=1000)
         except KafkaError as error:
             raise MissingPartError(
-                f"cannot read records from {self._bootstrap}: {type(error).__name__}: {error}; did they "
-                "expire, or are they compressed by a codec whose Python package is not installed?"
+                f"cannot read records from {self._bootstrap}: {error}; did they expire, "
+                "or are they compressed by a codec whose Python package is not installed?"
             ) from error
         return arrived
 
