@@ -52,7 +52,8 @@ types = st.lists(st.sampled_from(list(VALUES)), min_size=1, max_size=3)
 @st.composite
 def two_tables(draw: st.DrawFn) -> tuple[list[pa.DataType], list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     kinds = draw(types)
-    row = st.tuples(*(st.sampled_from(VALUES[kind]) for kind in kinds))
+    others = [None] if draw(st.booleans()) else []
+    row = st.tuples(*(st.sampled_from([*VALUES[kind], *others]) for kind in kinds))
     return kinds, draw(st.lists(row, max_size=12)), draw(st.lists(row, max_size=12))
 
 
@@ -61,8 +62,8 @@ def table(kinds: list[pa.DataType], rows: list[tuple[Any, ...]]) -> pa.RecordBat
     return pa.record_batch(columns, names=[f"c{at}" for at in range(len(kinds))])
 
 
-def spec(kinds: list[pa.DataType]) -> KeySpec:
-    return KeySpec.of([f"c{at}" for at in range(len(kinds))], kinds)
+def spec(kinds: list[pa.DataType], *, nullable: bool) -> KeySpec:
+    return KeySpec.of([f"c{at}" for at in range(len(kinds))], kinds, nullable=nullable)
 
 
 _hash = hash_columns
@@ -77,9 +78,12 @@ _hash = hash_columns
 def test_pairs_are_rows_of_equal_values(
     mask: int, sifted: int, tables: tuple[list[pa.DataType], list[tuple[Any, ...]], list[tuple[Any, ...]]]
 ) -> None:
-    """Every pair of rows with equal values and no other, for keys of any types, even when codes collide."""
+    """Every pair of rows with equal values and no other, for keys of any types, even when codes collide.
+
+    Two nulls are equal.
+    """
     kinds, left, right = tables
-    key = spec(kinds)
+    key = spec(kinds, nullable=any(None in row for row in [*left, *right]))
     with patch.object(keys, "hash_columns", lambda columns: _hash(columns) & mask):
         probe = key.keys(key.coded(table(kinds, left)))
         batch = key.sorted(key.coded(table(kinds, right)))
