@@ -31,7 +31,7 @@ def alerts(snapshot: Snapshot, last: Sequence[FinishedBatch], stale_seconds: flo
     found = {
         "failed": ["the job has failed"],
         "lost": ["the job is gone without a word"],
-        "stale": [f"no batch for more than {stale_seconds:g} s"],
+        "stale": [f"no batch for more than {health.stale_after(snapshot, stale_seconds):g} s"],
     }.get(state, [])
     totals = {} if snapshot.batch is None else snapshot.batch.totals
     return [*found, *_of_progress(totals), *_of_memory(totals), *_of_bad_records(last)]

@@ -25,7 +25,7 @@ def status_of(pipeline: str, snapshot: Snapshot, stale_seconds: float) -> Status
         pipeline=pipeline,
         state=health.state(snapshot, stale_seconds),
         now=snapshot.now,
-        stale_seconds=stale_seconds,
+        stale_seconds=health.stale_after(snapshot, stale_seconds),
         run=_run(snapshot.run, snapshot) if snapshot.run else None,
         last_batch=_last_batch(snapshot),
         lag_records=None if snapshot.lag is None else sum(snapshot.lag.values()),

@@ -17,7 +17,7 @@ def state(snapshot: Snapshot, stale_seconds: float) -> State:
     """Return the state of the pipeline's latest run.
 
     Usually this is the state that the job itself wrote. Before the first run it is `waiting`. A running job
-    is `stale` when it has committed nothing for more than `stale_seconds` since its start or its last batch,
+    is `stale` when it has committed nothing for longer than `stale_after` since its start or its last batch,
     unless Kafka says that no record waits: such a job has nothing to commit. A run is `lost` when no end of
     it is stored, but its driver gives no sign of life.
     """
@@ -27,7 +27,7 @@ def state(snapshot: Snapshot, stale_seconds: float) -> State:
     if is_lost(snapshot):
         return "lost"
     silent = snapshot.now - _last_sign_of_life(run, snapshot)
-    if run.state == "running" and silent > stale_seconds and _may_wait(snapshot):
+    if run.state == "running" and silent > stale_after(snapshot, stale_seconds) and _may_wait(snapshot):
         return "stale"
     return cast(State, run.state)
 
@@ -64,9 +64,18 @@ def reasons_not_ready(snapshot: Snapshot, stale_seconds: float) -> list[str]:
         reasons.append(f"the latest run is {run.state}" + (f": {run.error}" if run.error else ""))
     if age is None:
         reasons.append("no batch has been committed")
-    elif age > stale_seconds and _may_wait(snapshot):
-        reasons.append(f"the last batch is {age:.0f} s old, more than {stale_seconds:g} s")
+    elif age > (limit := stale_after(snapshot, stale_seconds)) and _may_wait(snapshot):
+        reasons.append(f"the last batch is {age:.0f} s old, more than {limit:g} s")
     return reasons
+
+
+def stale_after(snapshot: Snapshot, stale_seconds: float) -> float:
+    """Return the age of the last batch, in seconds, at which records wait for too long.
+
+    These are `stale_seconds`, or twice `batch.every` of the pipeline file if that is longer. Records may wait
+    for so long until the next batch begins, and the batch takes time, too.
+    """
+    return max(stale_seconds, 2 * snapshot.every)
 
 
 def _may_wait(snapshot: Snapshot) -> bool:

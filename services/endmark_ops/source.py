@@ -79,6 +79,7 @@ class Snapshot:
         lag: records that no batch has read, by topic; `None`: not known.
         ends: records that a stream's topic has ever had, by topic; `None`: not known.
         streams: the names of the streams, by the pipeline's latest job; empty before a job has started.
+        every: the least seconds from the start of a batch to that of the next one, by this job's file.
         earlier: the totals of `RECENT_SECONDS` ago; empty if there was no batch yet.
     """
 
@@ -89,6 +90,7 @@ class Snapshot:
     lag: Mapping[str, int] | None = None
     ends: Mapping[str, int] | None = None
     streams: Collection[str] = ()
+    every: float = 0.0
     earlier: Samples = field(default_factory=dict)
 
     @property
@@ -196,7 +198,8 @@ class OpsSource:
         snapshot = Snapshot(run, batch, now, alive_at, earlier=earlier)
         if (found := _described(description)) is None:
             return snapshot
-        snapshot = replace(snapshot, streams=found.topics.keys())
+        every = found.fields["batch"]["every"]
+        snapshot = replace(snapshot, streams=found.topics.keys(), every=every)
         topics = found.topics.values()
         ends = self._ends({*topics, found.control_topic})
         if ends is None:

@@ -19,7 +19,7 @@ from endmark_ops import feed as feeds
 from endmark_ops import health
 from endmark_ops.feed import Feed, Feeds, FullError
 from endmark_ops.source import OpsReader, OpsSource, Snapshot
-from support.ops_job import PIPELINE, Job, job_in
+from support.ops_job import PIPELINE, Job, described_job, job_in
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -151,6 +151,21 @@ def test_a_job_without_records_to_read_is_not_stale(
 
     assert health.state(later, 60) == state
     assert len(health.reasons_not_ready(later, 60)) == reasons
+
+
+def test_a_job_is_not_stale_before_its_next_batch(job: Job, source: Counted) -> None:
+    """With `batch.every: 2m`, records wait for up to two minutes, and nothing is wrong."""
+    described_job(job.database).commit()
+    described = job.database.description(PIPELINE) or {}
+    described["fields"]["batch"]["every"] = 120.0
+    job.database.describe(PIPELINE, described)
+    found = source.snapshot()
+    states = {}
+    for age in (239, 241):
+        later = replace(found, now=found.now + age, alive_at=found.now + age, lag={"bids": 1})
+        states[age] = health.state(later, 60), bool(health.reasons_not_ready(later, 60))
+
+    assert states == {239: ("running", False), 241: ("stale", True)}
 
 
 def test_many_listen_to_one_reader(job: Job, source: Counted) -> None:
