@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 
 import pytest
 
@@ -74,18 +74,10 @@ def test_an_empty_run_sends_nothing() -> None:
 @pytest.mark.parametrize(
     "connect", [lambda to: create_topics(to, {"items": 1}, 1.0), lambda to: Delivery(to, 1.0)]
 )
-def test_no_broker_is_said_within_the_deadline(connect: object, free_port: int) -> None:
-    assert callable(connect)
-
-    def seconds_to_say() -> float:
-        started = time.monotonic()
-        says = rf"broker at 127\.0\.0\.1:{free_port}: .*; start the broker"
-        with pytest.raises(MissingPartError, match=says):
-            connect(f"127.0.0.1:{free_port}")
-        return time.monotonic() - started
-
-    # A busy machine makes one take long.
-    assert any(seconds_to_say() < 5 for _ in range(3))
+def test_no_broker_is_said(connect: Callable[[str], object], free_port: int) -> None:
+    says = rf"broker at 127\.0\.0\.1:{free_port}: .*; start the broker"
+    with pytest.raises(MissingPartError, match=says):
+        connect(f"127.0.0.1:{free_port}")
 
 
 @pytest.mark.parametrize(
