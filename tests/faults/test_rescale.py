@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from endmark.pipeline.file import load
 from endmark.storage import location
 from endmark.verify.verification import verify
 from endmark_feed.auction_feed import FeedOptions
+from endmark_feed.message import ITEMS
 from endmark_feed.producer import create_topics
 from support.s3_server import S3Server
 from support.warehouse import Warehouse, wait_for
@@ -72,6 +74,9 @@ def test_buckets_are_doubled_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         splitting = warehouse.start_job("--buckets=4")
         wait_for(lambda: b"copied" in splitting.log.read_bytes(), splitting)
         splitting.kill()
+        # The copies stay until a batch is committed. On a slow machine all other records were read before.
+        with closing(KafkaProducer(bootstrap_servers=broker.bootstrap)) as producer:
+            producer.send(ITEMS, b"one more record")
         warehouse.run_to_the_end("--buckets=4")
         feed.join()
         assert warehouse.batches() > read
