@@ -198,7 +198,7 @@ class OpsSource:
         snapshot = Snapshot(run, batch, now, alive_at, earlier=earlier)
         if (found := _described(description)) is None:
             return snapshot
-        every = found.fields["batch"]["every"]
+        every = found.fields.get("batch", {}).get("every", 0.0)
         snapshot = replace(snapshot, streams=found.topics.keys(), every=every)
         topics = found.topics.values()
         ends = self._ends({*topics, found.control_topic})
