@@ -23,7 +23,7 @@ PARSER = JsonParser({"id": ColumnType.LONG, "note": ColumnType.parse("string?")}
     ],
 )
 def test_a_mark_is_no_value(mark: str) -> None:
-    """As text, and in the texts by which connectors and converters write bytes."""
+    """Connectors and converters write bytes as text, in Base64 or in hexadecimal digits, and so the mark."""
     notes = ["a", mark, None, mark.swapcase(), mark]
     values = [json.dumps({"id": number, "note": note}).encode() for number, note in enumerate(notes)]
     records = pa.array([*values, b"{"], pa.binary())
