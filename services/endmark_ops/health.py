@@ -7,9 +7,8 @@ from typing import Literal, cast
 from endmark.control.database import LOST_SECONDS
 from endmark_ops.source import Run, Snapshot
 
-STALE_SECONDS = (
-    30.0  # the age of the last batch, unless another one is given, at which records wait for too long
-)
+# The age of the last batch, unless another one is given, at which records wait for too long.
+STALE_SECONDS = 30.0
 State = Literal["waiting", "starting", "running", "stale", "lost", "done", "stopped", "failed"]
 
 

@@ -375,12 +375,12 @@ def run(
             jars = [] if submitted() else found(say)
             store_jars = s3_jars(say) if in_store and not submitted() else []
             keep_private()  # after fetching the jars, which other users of this installation may share
-            shares = buckets or buckets_of(kept)
+            buckets = buckets or buckets_of(kept)
             with session_starting(
                 f"endmark {spec.name}",
                 jars,
                 master=master,
-                buckets=shares,
+                buckets=buckets,
                 driver_memory=driver_memory,
                 store=s3_settings(os.environ) if in_store else {},
                 store_jars=store_jars,
@@ -394,7 +394,7 @@ def run(
                     checkpoint=kept,
                     ops_url=ops_url,
                     master=master,
-                    buckets=shares,
+                    buckets=buckets,
                     available_now=available_now,
                     driver_memory=driver_memory,
                 )

@@ -152,6 +152,7 @@ def processors(
     for number, (plan, onward, own) in enumerate(plans):
         written = files
         if files is not None and onward is not None:
+            # Stages of groups stand behind all others, and `number + 1` is the next stage.
             behind_next = groups[max(0, number + 2 - len(stages)) :]
             written = files.before_last({each.takes for stage in behind_next for each in stage.groups})
         found.append(StageProcessor(plan, written, StageBuckets(number, own, fewer), onward))
