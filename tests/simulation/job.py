@@ -27,6 +27,7 @@ from endmark.spark.plan import processors
 from endmark.spark.tables import prepare, targets
 from simulation.broker import partitioned
 from simulation.clock import Clock
+from simulation.expressions import Expressions
 from simulation.relation import PAGE_ROWS, SimulatedRelation
 from support.bucket_tasks import LABELS, relation_in_memory
 from support.verify_others import OTHERS
@@ -72,6 +73,7 @@ class Job:
         partitions: the partitions of each topic, also of the control topic.
         relations: the relations by name.
         records: the records of each partition.
+        expressions: the answers of regular expressions.
 
     Args:
         world: the world.
@@ -91,6 +93,7 @@ class Job:
         self.partitions = {**world.partitions, pipeline.control_topic: 1}
         self.records = partitioned(locate(world.records), self.partitions)
         self.relations: dict[str, SimulatedRelation] = {}
+        self.expressions = Expressions()
         for name, declared in pipeline.relations.items():
             held = relation_in_memory(declared, OTHERS.get(name, sellers_of(pipeline)))
             rows = held.pages([(None, None)])

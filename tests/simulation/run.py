@@ -107,7 +107,7 @@ class Schedule:
             kinds,
             chance.choice([20, 40, 500]),
             chance.choice([1, 1, 2, 3]),
-            chance.choice([1, 4, 4, 500, 500, 500]),
+            chance.choice([1, 8, 8, 500, 500, 500]),
         )
 
 
@@ -239,6 +239,7 @@ class Run:
                 self._clock.running(),
                 unthreaded(),
                 self._job.world.merging.limits(),
+                self._job.expressions.remembered(),
                 patch.object(uuid, "uuid4", new_id),
                 patch.object(delta_files, "write_parquet", write_parquet),
                 patch.object(TableLog, "commit", committed),

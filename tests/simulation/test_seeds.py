@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 import time
 from collections.abc import Iterator
@@ -10,7 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from hypothesis import strategies as st
 from pyspark import TaskContext
 
 from endmark.pipeline import Pipeline
@@ -19,11 +23,13 @@ from simulation import campaign
 from simulation.campaign import Tally, by_world, tally, workshop
 from simulation.case import CASES, Case, read, written
 from simulation.clock import Clock
+from simulation.expressions import Expressions
 from simulation.mutants import MUTANTS, PACKAGES
 from simulation.run import Run, Schedule
 from simulation.shrink import shrunk
 from simulation.state_store import StateStore
 from simulation.world import SEEDS_OF_A_WORLD, World, world_of
+from support.cases import examples
 from support.mutation import Mutant, load
 from support.verify_world import bid, close, item, make_pipeline
 
@@ -62,6 +68,38 @@ def test_a_seed_repeats(number: int) -> None:
 
     assert [each.trace for each in first] == [each.trace for each in second]
     assert len({each.trace_hash for each in first}) == REPEATED
+
+
+def test_a_world_is_the_same_whatever_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hypothesis draws constants of loaded modules: a seed alone had another world than in a campaign."""
+    numbers = st.integers(0, 1 << 40)
+    before = examples(numbers, 100, 1)
+    (tmp_path / "loaded_later.py").write_text(f"NUMBERS = {list(range(1 << 39, (1 << 39) + 1000))}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("loaded_later")
+
+    assert examples(numbers, 100, 1) == before
+
+
+def test_an_expression_is_asked_once_about_a_text() -> None:
+    asked, texts = [], pa.array([b"one", b"two", None, b"one"])
+
+    def match(values: pa.Array, pattern: str) -> pa.Array:
+        asked.append(values.to_pylist())
+        return found(values, pattern)
+
+    found = pc.match_substring_regex
+    with patch.object(pc, "match_substring_regex", match):
+        expressions = Expressions()
+        with expressions.remembered():
+            first = pc.match_substring_regex(texts, "^o")
+            again = pc.match_substring_regex(texts.slice(1), "^o")
+            other = pc.match_substring_regex(texts, "^t")
+
+    assert first.to_pylist() == [True, False, None, True]
+    assert again.to_pylist() == [False, None, True]
+    assert other.to_pylist() == [False, True, None, False]
+    assert asked == [[b"one", b"two", None], [b"one", b"two", None]]
 
 
 def test_other_threads_have_the_real_time() -> None:
