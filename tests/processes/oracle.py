@@ -61,7 +61,7 @@ def differences(report: VerifyReport) -> list[str]:
     tables = [
         f"table {each.table} lacks {each.missing} rows, and has {each.unexpected} too many{_first(each)}"
         for each in report.tables
-        if not each.equal
+        if each.differs
     ]
     return tables + [f"{each.rule}: {each.times} times" for each in report.breaches]
 

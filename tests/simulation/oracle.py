@@ -107,7 +107,7 @@ class Oracle:
         with recomputed(pipeline, records, outcome.tables, self._world.partitions) as session:
             tables = compare_tables(session, pipeline, dict.fromkeys(tables_of(pipeline)))
             breaches = check_conservation(session, pipeline)
-        wrong = [table for table in tables if not table.equal]
+        wrong = [table for table in tables if table.differs]
         if not wrong and not breaches:
             return None
         text = "\n".join(f"{each}" for each in (*wrong, *breaches))

@@ -117,7 +117,7 @@ def require_within(session: Session, pipeline: Pipeline) -> None:
     """Assert that the tables found hold what DuckDB recomputed, and beyond it at most what it is unsure of,
     which is nothing unless partitions can be idle."""
     for table in compare_tables(session, pipeline, dict.fromkeys(tables_of(pipeline))):
-        assert table.equal, table
+        assert not table.differs, table
     assert check_conservation(session, pipeline) == []
 
 

@@ -37,6 +37,12 @@ _MYSQL: dict[Domain, str] = {
     Domain.TIMESTAMP: r"(datetime|timestamp)(\(\d\))?",
     Domain.DECIMAL: rf"decimal\((\d+),(\d+)\)( unsigned)?( zerofill)?|{_UNSIGNED}",
 }
+# The database orders or compares these otherwise than their values, so no key has them. It orders an ENUM by
+# the places of its texts, compares JSON by its parts, and finds the year 2005 by 5.
+_MYSQL_BESIDE_THE_KEY: dict[Domain, str] = {
+    Domain.LONG: r"year(\(4\))?",
+    Domain.STRING: r"(enum|set)\(.*\)|json",
+}
 # The patterns follow SQLite's rules of affinity, which say how a column converts the values put into it.
 _SQLITE: dict[Domain, str] = {
     Domain.LONG: r".*INT.*",
@@ -113,6 +119,11 @@ def require_fit(relation: Relation, there: Definition, dialect: sa.Dialect) -> N
                 f"{name}: column {column!r} is {declared.type or 'of no type'}, which {kind} could not hold "
                 f"unchanged; {_advice(declared, backend)}make it {_instead(kind, backend)}"
             )
+        if column in relation.key and _is_beside_the_key(declared, kind, backend):
+            raise ConfigError(
+                f"{name}: column {column!r} of the key is {declared.type}, which the database orders or "
+                f"compares otherwise than its values; make it {_instead(kind, backend)}, or name another key"
+            )
         if backend == "mysql" and column in relation.key and kind.domain is Domain.STRING:
             _require_charset(relation, column, declared, exact_collation(dialect))
     if not there.is_view:
@@ -156,12 +167,19 @@ def why_unpaged(relation: Relation, there: Definition, dialect: sa.Dialect) -> s
 def holds(declared: Column, kind: ColumnType, backend: Backend) -> bool:
     """Return whether a column of a table can be declared as a type, so that no value changes on the way."""
     found = re.fullmatch(_TYPES[backend][kind.domain], declared.type)
+    if not found and _is_beside_the_key(declared, kind, backend):
+        return True
     if not found or kind.domain is not Domain.DECIMAL:
         return found is not None
     if backend == "sqlite":
         return kind.precision <= DOUBLE_DIGITS
     digits, scale = (int(found[1]), int(found[2])) if found[1] else (_UNSIGNED_DIGITS, 0)
     return scale <= kind.scale and digits - scale <= kind.precision - kind.scale
+
+
+def _is_beside_the_key(declared: Column, kind: ColumnType, backend: Backend) -> bool:
+    pattern = _MYSQL_BESIDE_THE_KEY.get(kind.domain) if backend == "mysql" else None
+    return pattern is not None and re.fullmatch(pattern, declared.type, re.DOTALL) is not None
 
 
 def _advice(declared: Column, backend: Backend) -> str:
@@ -171,7 +189,8 @@ def _advice(declared: Column, backend: Backend) -> str:
     decimal = re.fullmatch(r"(?:decimal|numeric)\((\d+),\d+\)[a-z ]*", declared.type)
     if decimal and int(decimal[1]) > DECIMAL_DIGITS:
         return ""
-    known = any(re.fullmatch(pattern, declared.type) for pattern in _TYPES[backend].values())
+    patterns = [*_TYPES[backend].values(), *(_MYSQL_BESIDE_THE_KEY.values() if backend == "mysql" else ())]
+    known = any(re.fullmatch(pattern, declared.type, re.DOTALL) for pattern in patterns)
     return "declare it as it is, or " if known else ""
 
 

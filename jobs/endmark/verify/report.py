@@ -48,7 +48,7 @@ class TableComparison(_Model):
 
     `table` is its name in the pipeline file. `examples` has the first differences. A table that is younger
     than its checkpoint has its `first_batch`, and may lack rows. A table is not `compared` if its rows depend
-    on more than the records say; its numbers are 0 then.
+    on more than the records say; its numbers are 0 then, and whether it is `equal` is not known.
     """
 
     table: str
@@ -61,10 +61,14 @@ class TableComparison(_Model):
     compared: bool = True
     examples: list[Difference]
 
+    @property
+    def differs(self) -> bool:
+        return bool(self.missing or self.unexpected or self.problem)
+
     @computed_field  # type: ignore[prop-decorator]
     @property
-    def equal(self) -> bool:
-        return not (self.missing or self.unexpected or self.problem)
+    def equal(self) -> bool | None:
+        return None if not self.compared and not self.differs else not self.differs
 
 
 class Breach(_Model):
@@ -87,7 +91,7 @@ class VerifyReport(_Model):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def equal(self) -> bool:
-        return all(table.equal for table in self.tables)
+        return not any(table.differs for table in self.tables)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -145,7 +149,7 @@ def _render_tables(tables: list[TableComparison]) -> Table:
         if not each.compared:
             table.add_row(each.table, *["-"] * len(counts), Text("not compared", "yellow"))
             continue
-        verdict = Text(f"equal{since}", "green") if each.equal else Text(f"differs{since}", "bold red")
+        verdict = Text(f"differs{since}", "bold red") if each.differs else Text(f"equal{since}", "green")
         table.add_row(each.table, *(f"{count:,}" for count in counts), verdict)
     return table
 
@@ -202,7 +206,7 @@ def _verdict(report: VerifyReport) -> Text:
         read += f"; not compared: {', '.join(uncompared)}"
     if report.ok:
         return Text.assemble(("Everything adds up. ", "bold green"), read)
-    wrong = [table.table for table in report.tables if not table.equal]
+    wrong = [table.table for table in report.tables if table.differs]
     tables = f"tables that differ: {', '.join(wrong)}" if wrong else "all tables equal"
     records_kept = "all records conserved" if report.conserved else "records not conserved"
     return Text.assemble(("This does not add up: ", "bold red"), f"{tables}; {records_kept}. {read}")

@@ -34,13 +34,14 @@ def server(request: pytest.FixtureRequest) -> Database:
         ("VARCHAR(20)", "long"),
         ("DECIMAL(20,0)", "long"),
         ("DOUBLE", "long"),
-        ("YEAR", "long"),
+        ("YEAR", "date"),
+        ("ENUM('1')", "long"),
         ("FLOAT", "double"),
         ("DECIMAL(9,2)", "double"),
         ("BIGINT", "double"),
         ("BIGINT", "string"),
         ("VARBINARY(20)", "string"),
-        ("ENUM('a')", "string"),
+        ("BLOB", "string"),
         ("TINYINT", "boolean"),
         ("BIT(1)", "boolean"),
         ("DATETIME", "date"),
@@ -65,7 +66,8 @@ def test_types_of_a_server_that_could_change_a_value(server: Database, spelt: st
     [
         ("BIGINT UNSIGNED", r"declare it decimal\(20,0\), or make it BIGINT"),
         ("VARCHAR(20)", "declare it as it is, or make it BIGINT"),
-        ("YEAR", "unchanged; make it BIGINT"),
+        ("ENUM('a', 'b c (d)')", "declare it as it is, or make it BIGINT"),
+        ("FLOAT", "unchanged; make it BIGINT"),
         ("DECIMAL(65,30)", "unchanged; make it BIGINT"),
     ],
 )
@@ -74,6 +76,23 @@ def test_advice_can_be_followed(server: Database, spelt: str, advice: str) -> No
     server.create("unfit", f"{KEY}, v {spelt}")
     with pytest.raises(ConfigError, match=advice):
         server.reader("unfit", "k", k="long", v="long").check()
+
+
+@pytest.mark.parametrize(
+    ("spelt", "kind", "instead"),
+    [
+        ("ENUM('b', 'a')", "string", "VARCHAR"),
+        ("SET('b', 'a')", "string", "VARCHAR"),
+        ("YEAR", "long", "BIGINT"),
+    ],
+)
+def test_columns_that_no_key_has(server: Database, spelt: str, kind: str, instead: str) -> None:
+    """The database finds 2005 by the year 5, and b before a in an index of this ENUM."""
+    server.create("unfit", f"k {spelt} PRIMARY KEY")
+    with pytest.raises(
+        ConfigError, match=rf"column 'k' of the key is .*; make it {instead}.*, or name another"
+    ):
+        server.reader("unfit", "k", k=kind).check()
 
 
 @pytest.mark.parametrize(

@@ -318,3 +318,26 @@ def test_a_value_that_is_not_as_declared(tmp_path_factory: pytest.TempPathFactor
 
     with pytest.raises(ConfigError, match=r"relation 'odd': column 'n': .*many.*mend the row"):
         reader.pages([(None, None)])
+
+
+@pytest.mark.parametrize("in_columns", [True, False])
+@pytest.mark.parametrize("where", ["mariadb", "mysql"])
+def test_columns_of_chosen_texts_and_years(
+    request: pytest.FixtureRequest, where: str, in_columns: bool
+) -> None:
+    """Columns beside the key may have types by which the database cannot look for keys."""
+    server = Database(request.getfixturevalue(where).url)
+    columns = "state ENUM('new', 'it''s (done)'), tags SET('a', 'b', 'c'), made YEAR, more JSON"
+    server.create(
+        "chosen",
+        f"k BIGINT PRIMARY KEY, {columns}",
+        [(1, "it's (done)", "c,a", 2026, '{"a": [1, "é"]}'), (2, "new", "", 0, "null"), (3, *[None] * 4)],
+    )
+    reader = server.reader("chosen", "k", k="long", state="string", tags="string", made="long", more="string")
+    reader.check()
+
+    with at_once(2, in_columns):
+        read = rows_of(reader.read_keys(batch_of(reader, [(1,), (2,), (3,)])))
+    there = [(1, "it's (done)", "a,c", 2026, '{"a": [1, "é"]}'), (2, "new", "", 0, "null"), (3, *[None] * 4)]
+    assert read == there
+    assert rows_of(reader.pages([(None, None)])) == there

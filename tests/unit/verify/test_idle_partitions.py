@@ -65,7 +65,7 @@ def found(records: list[Record], **tables: list[dict[str, Any]]) -> dict[str, bo
     """Which tables are as they can be."""
     with recomputed(PIPELINE, records, found=tables) as session:
         compared = compare_tables(session, PIPELINE, dict.fromkeys(tables_of(PIPELINE)))
-    return {table.table: table.equal for table in compared}
+    return {table.table: not table.differs for table in compared}
 
 
 def alone(seconds: int) -> dict[str, Any]:

@@ -58,11 +58,15 @@ def test_a_small_terminal_shows_every_count(warehouse: Warehouse) -> None:
 def test_a_table_that_is_not_compared_is_not_called_equal(warehouse: Warehouse) -> None:
     report = warehouse.verify()
     tables = [each.model_copy(update={"compared": each.table != "groups"}) for each in report.tables]
-    lines = rendered(report.model_copy(update={"tables": tables})).splitlines()
+    report = report.model_copy(update={"tables": tables})
+    lines = rendered(report).splitlines()
 
     [row] = [line.split() for line in lines if line.startswith(" groups")]
     assert row == ["groups", "-", "-", "-", "-", "not", "compared"]
     assert "not compared: groups" in "\n".join(lines)
+    told = {each["table"]: each["equal"] for each in json.loads(report.to_json())["tables"]}
+    assert told == {each.table: None if each.table == "groups" else True for each in tables}
+    assert report.ok
 
 
 def test_a_value_cannot_command_the_terminal(warehouse: Warehouse) -> None:

@@ -52,7 +52,7 @@ def told(pipeline: Pipeline, found: dict[str, Rows]) -> tuple[list[str], tuple[i
         compared = compare_tables(session, pipeline, dict.fromkeys(tables_of(pipeline)))
         rules = [breach.rule for breach in check_conservation(session, pipeline)]
     [running] = (table for table in compared if table.table == "running")
-    differing = [table.table for table in compared if not table.equal]
+    differing = [table.table for table in compared if table.differs]
     return differing, (running.missing, running.unexpected), rules
 
 
