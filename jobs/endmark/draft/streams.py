@@ -30,7 +30,8 @@ _PUBLISHED = (
     "a pipeline publishes this topic, so `endmark chain FILE STEP`, given the file and the step of that "
     "pipeline, prints the exact columns, event time, lateness and punctuations"
 )
-_LATENESSES = [1, 5, 30, 60, 300, 1_800, 3_600, 21_600, 86_400]  # seconds
+# In seconds. The least is not 0: later rows may be out of order, though no row of a short sample is.
+_LATENESSES = [5, 30, 60, 300, 1_800, 3_600, 21_600, 86_400]
 _DAY = 86_400
 _AHEAD: timedelta = EventTime.model_fields["ahead"].default
 _UNITS = {
@@ -72,7 +73,7 @@ class DraftStream:
         columns: the types of the columns.
         taken_from: the part of the record of each column that is no member of its own name.
         event_time: the column of event time.
-        lateness: the seconds by which rows of a partition came out of order.
+        lateness: the seconds by which rows of a partition came out of order, rounded up.
         is_ahead: whether many rows have event times of more than an hour after Kafka's.
         punctuated_on: the columns that punctuations restrict.
         is_spread: whether rows of one value in these columns are in several partitions.
@@ -264,9 +265,11 @@ def _note_time(found: DraftStream, times: Mapping[str, _Disorder]) -> None:
     if others := [column for column in times if column != found.event_time]:
         what = f"guess: {found.event_time} is the time of a row, since it is most in order"
         found.note("event_time", f"{what}; other timestamps: {', '.join(others)}")
-    if found.lateness:
-        found.note("event_time", "lateness: so much were rows of the sample out of order")
     disorder = times[found.event_time]
+    if disorder.most:
+        found.note("event_time", "lateness: so much were rows of the sample out of order")
+    else:
+        found.note("event_time", "guess: lateness, since no row of the sample was out of order")
     if disorder.late:
         found.note(
             "event_time",
@@ -371,8 +374,6 @@ def _is_ahead(row: Row, at: datetime) -> bool:
 def _rounded_up(duration: timedelta) -> int:
     """Return a duration in seconds, rounded up to one that people write."""
     seconds = duration.total_seconds()
-    if not seconds:
-        return 0
     return next((each for each in _LATENESSES if each >= seconds), -int(-seconds // _DAY) * _DAY)
 
 

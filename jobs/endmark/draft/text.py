@@ -103,8 +103,7 @@ def _stream_fields(stream: DraftStream) -> Iterator[str]:
         for name, part in stream.taken_from.items():
             yield f"  {_value(name)}: {_value(part)}"
     yield from _noted(stream, "extra", ["extra: ignore"] if stream.ignores else [])
-    time = [f"column: {_value(stream.event_time)}"]
-    time += [f"lateness: {stream.lateness}s"] if stream.lateness else []
+    time = [f"column: {_value(stream.event_time)}", f"lateness: {stream.lateness}s"]
     time += ["ahead: null"] if stream.is_ahead else []
     yield from _noted(stream, "event_time", [f"event_time: {{{', '.join(time)}}}"])
     if stream.punctuated_on:
