@@ -9,6 +9,7 @@ one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -66,8 +67,8 @@ class Flow:
     unions: Mapping[str, Mapping[str, tuple[str, ...]]]
     behind_unions: Mapping[str, tuple[str, ...]]
 
-    @property
-    def paths(self) -> dict[str, tuple[str, ...]]:
+    @cached_property
+    def paths(self) -> Mapping[str, tuple[str, ...]]:
         """The steps of each input of all stages, and those of each member of a union."""
         inputs = {name: path for stage in self.stages for name, path in stage.paths.items()}
         return inputs | {

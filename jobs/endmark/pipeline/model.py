@@ -51,7 +51,7 @@ from endmark.pipeline.unions import united
 from endmark.types import ColumnType
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
     from datetime import timedelta
 
     from endmark.derived_times import DerivedTimes
@@ -401,7 +401,14 @@ class Pipeline(Model):
 
     def asked_by(self, lookup: Lookup) -> LookupColumns:
         """Return the columns by which a lookup asks."""
-        return lookup_columns(self, lookup)
+        if lookup.relation not in self._asked_columns:
+            self._asked_columns[lookup.relation] = lookup_columns(self, lookup)
+        return self._asked_columns[lookup.relation]
+
+    @cached_property
+    def _asked_columns(self) -> dict[str, LookupColumns]:
+        """The columns by which each relation is asked, as far as they were needed."""
+        return {}
 
     def lookup_in(self, relation: str) -> Lookup:
         """Return the lookup that asks a relation."""
@@ -520,8 +527,8 @@ class Pipeline(Model):
         origin, column = self.resolved(reference)
         return self.origins[origin][column].required
 
-    @property
-    def origins(self) -> dict[str, dict[str, ColumnType]]:
+    @cached_property
+    def origins(self) -> Mapping[str, Mapping[str, ColumnType]]:
         """The columns that results may have, by the stream, relation or join that they come from."""
         members = {name for members in self.flow.unions.values() for name in members}
         inputs = [name for name in self.inputs if name not in members]

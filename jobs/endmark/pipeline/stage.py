@@ -159,7 +159,7 @@ class Stage:
         """The columns of the join key, or of the key of one input alone."""
         return self.key_place[1]
 
-    @property
+    @cached_property
     def key_place(self) -> tuple[str, tuple[str, ...]]:
         """The field that names the key, and the columns of the key."""
         if self.join is not None:
