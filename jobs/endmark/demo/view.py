@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -11,9 +12,12 @@ from endmark.control.description import Description
 from endmark.metrics import Samples, sample, total
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from endmark.control.database import OpsDatabase
 
 _ALL = 1_000_000  # batches of a demo, of which none lasts for days
+_BESIDE = 3  # figures of a line; with four, their names were cut off in a terminal of 80 characters
 
 
 @dataclass
@@ -34,47 +38,37 @@ class DemoState:
 
 
 def live_view(state: DemoState) -> Table:
-    """Return a small table of the job's totals and state."""
+    """Return a small table of the job's totals and state, of up to 80 characters in a line."""
     table = Table.grid(padding=(0, 1))
-    for _ in range(4):
-        table.add_column(justify="right", min_width=8, no_wrap=True)
+    for _ in range(_BESIDE):
+        table.add_column(justify="right", min_width=10, no_wrap=True)
         table.add_column(style="dim", no_wrap=True)
+    figures = [*_figures(state)]
+    for at in range(0, len(figures), _BESIDE):
+        table.add_row(*chain.from_iterable(figures[at : at + _BESIDE]))
+    return table
+
+
+def _figures(state: DemoState) -> Iterator[tuple[str, str]]:
+    """Yield figures, each with its name."""
     batch = state.ops.latest_batch(state.pipeline)
     run = state.ops.latest_run(state.pipeline)
     totals = batch.totals if batch else {}
     seconds = totals.get("batch_seconds{phase=total}", 0.0)
-    table.add_row(f"{state.fed:,}", "fed", _sum(totals, "records_total"), "read", "", "", "", "")
-    table.add_row(
-        _sum(totals, "join_results_total"),
-        "joined",
-        _sum(totals, "groups_closed_total"),
-        "groups final",
-        _sum(totals, "dead_letters_total"),
-        "dead letters",
-        _sum(totals, "violations_total"),
-        "violations",
-    )
-    table.add_row(
-        _sum(totals, "state_rows", operator="join"),
-        "live rows",
-        _sum(totals, "join_purged_rows_total"),
-        "purged",
-        _sum(totals, "join_dropped_rows_total"),
-        "never stored",
-        _sum(totals, "join_invalidated_rows_total"),
-        "out of window",
-    )
-    table.add_row(
-        f"{batch.batch_id + 1:,}" if batch else "0",
-        "batches",
-        f"{seconds:.2f} s",
-        "last batch",
-        _sum(totals, "lookup_reads_total"),
-        "lookup reads",
-        run["state"] if run else "starting",
-        "job",
-    )
-    return table
+    yield f"{state.fed:,}", "fed"
+    yield _sum(totals, "records_total"), "read"
+    yield run["state"] if run else "starting", "job"
+    yield f"{batch.batch_id + 1:,}" if batch else "0", "batches"
+    yield f"{seconds:.2f} s", "last batch"
+    yield _sum(totals, "lookup_reads_total"), "lookup reads"
+    yield _sum(totals, "join_results_total"), "joined"
+    yield _sum(totals, "groups_closed_total"), "groups final"
+    yield _sum(totals, "dead_letters_total"), "dead letters"
+    yield _sum(totals, "state_rows", operator="join"), "live rows"
+    yield _sum(totals, "join_purged_rows_total"), "purged"
+    yield _sum(totals, "join_invalidated_rows_total"), "out of window"
+    yield _sum(totals, "join_dropped_rows_total"), "never stored"
+    yield _sum(totals, "violations_total"), "violations"
 
 
 def lookup_lines(state: DemoState) -> list[str]:

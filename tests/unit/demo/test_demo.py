@@ -5,14 +5,16 @@ from __future__ import annotations
 import socket
 from contextlib import closing
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from endmark.control.database import OpsDatabase
 from endmark.control.description import describe
 from endmark.demo.choreography import DemoOptions, caught_up, new_folder, run_demo
-from endmark.demo.view import DemoState, lookup_lines
+from endmark.demo.view import DemoState, live_view, lookup_lines
 from endmark.errors import MissingPartError
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
@@ -50,6 +52,22 @@ def test_a_batch_that_leaves_rows_waiting_has_not_caught_up(tmp_path: Path) -> N
         ops.record_batch("auction", 0, "run", {"batch_due_time_seconds": 1.8e9}, {"bids": {"0": 1}})
 
         assert not caught_up(ops, "auction", "127.0.0.1:1")
+
+
+def test_the_view_fits_a_terminal(tmp_path: Path) -> None:
+    """No name is cut off in 80 characters, which is also the width of a file."""
+    names = "records", "join_results", "groups_closed", "join_dropped_rows", "join_invalidated_rows"
+    with closing(OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")) as ops:
+        ops.record_batch("auction", 0, "run", {f"{name}_total": 12_345_678.0 for name in names}, {})
+        written = StringIO()
+        view = live_view(DemoState("auction", "", ops, 12_345_678))
+        Console(width=80, file=written, color_system=None).print(view)
+
+    shown = written.getvalue()
+    assert shown.count("12,345,678") == 6
+    assert "…" not in shown
+    for name in ("out of window", "groups final", "dead letters", "never stored", "lookup reads"):
+        assert name in shown
 
 
 def test_pages_and_waiting_rows_are_summed_up(tmp_path: Path) -> None:
