@@ -8,9 +8,13 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from endmark_ops.access import READS
+
 REQUESTS = 200  # the most requests at a time; up to `feed.PLACES` of them listen for events
 HEAD_BYTES = 16_384
 BODY_BYTES = 8_000_000  # room for a record of a megabyte, if JSON writes each of its bytes with six
+# Reads have no use for a body, and may need no token: 100 bodies of 8 MB took 780 MB of memory.
+BODY_BYTES_OF_READS = 10_000
 HEAD_SECONDS = 5.0
 SENT_SECONDS = 60.0
 STREAM_SECONDS = 600.0  # a listener then asks again, and a listener that is gone frees its place
@@ -21,7 +25,8 @@ ALWAYS = "/healthz"
 class Limits:
     """ASGI middleware that refuses large heads and bodies, and more requests at a time than `REQUESTS`.
 
-    A body is read whole before the application is called, so no body takes more memory than `BODY_BYTES`.
+    A body is read whole before the application is called, so no body takes more memory than `BODY_BYTES`, or
+    `BODY_BYTES_OF_READS` if the request only reads.
     `/healthz` is always answered.
     """
 
@@ -47,9 +52,10 @@ class Limits:
             refusal = _refused(431, f"a request's head may have {HEAD_BYTES} bytes")
             await refusal(scope, receive, send)
         elif "content-length" in headers or "transfer-encoding" in headers:
-            whole = await _read(int(headers.get("content-length", 0)), receive)
+            most = BODY_BYTES_OF_READS if scope["method"] in READS else BODY_BYTES
+            whole = await _read(int(headers.get("content-length", 0)), most, receive)
             if whole is None:
-                refusal = _refused(413, f"a request's body may have {BODY_BYTES} bytes")
+                refusal = _refused(413, f"the body of this request may have {most} bytes")
                 await refusal(scope, receive, send)
             else:
                 await self._app(scope, _first(whole, receive), send)
@@ -57,20 +63,24 @@ class Limits:
             await self._app(scope, receive, send)
 
 
-async def _read(announced: int, receive: Receive) -> Message | None:
-    """Return the body in one message, or the message that the sender is gone; `None` if it is too long."""
+async def _read(announced: int, most: int, receive: Receive) -> Message | None:
+    """Return the body in one message, or the message that the sender is gone; `None` if it is too long.
+
+    Args:
+        announced: the length of the body by its header; 0 if no header says it.
+        most: the most bytes that the body may have.
+        receive: gives the messages of the request.
+    """
     pieces: list[bytes] = []
     size, more = announced, True
-    while more and size <= BODY_BYTES:
+    while more and size <= most:
         message = await receive()
         if message["type"] != "http.request":
             return message
         pieces.append(message.get("body", b""))
         size = max(announced, sum(map(len, pieces)))
         more = message.get("more_body", False)
-    return (
-        None if size > BODY_BYTES else {"type": "http.request", "body": b"".join(pieces), "more_body": False}
-    )
+    return None if size > most else {"type": "http.request", "body": b"".join(pieces), "more_body": False}
 
 
 def _first(message: Message, then: Receive) -> Receive:

@@ -202,6 +202,25 @@ def test_a_body_of_100_megabytes_is_not_read(sidecar: Running, token: str, lengt
         assert connection.recv(12) == status
 
 
+def test_readers_without_a_token_fill_no_memory(sidecar: Running) -> None:
+    """No read has a use for a body, and 40 of them took 320 MB."""
+    head = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 7999999\r\n\r\n"
+    before = sidecar.peak_bytes
+    with contextlib.ExitStack() as held:
+        for _ in range(40):
+            connection = held.enter_context(sidecar.connect())
+            connection.sendall(head)
+            connection.settimeout(0.2)
+            pour(connection, b"x" * MEGABYTE, 7 * MEGABYTE)
+        assert sidecar.peak_bytes - before < 80 * MEGABYTE
+    with sidecar.connect() as connection:
+        connection.sendall(head)
+        assert connection.recv(12) == b"HTTP/1.1 413"
+    with sidecar.connect() as connection:
+        connection.sendall(head.replace(b"7999999", b"1") + b"x")
+        assert connection.recv(12) == b"HTTP/1.1 503"  # as without a body, since the job has no batch
+
+
 def test_more_requests_than_are_answered_at_a_time_keep_health_in_reach(sidecar: Running) -> None:
     """Requests whose bodies do not come hold places, but no others' places, and only for some seconds."""
     with contextlib.ExitStack() as held:
