@@ -7,12 +7,12 @@ the user must mend something first, and with 75 if a server does not answer now.
 from __future__ import annotations
 
 import errno
+import io
 import json
 import math
 import os
 import re
 import sys
-from contextlib import closing
 from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
@@ -270,7 +270,7 @@ def plan(
     The state is predicted for a join of two streams.
     """
     from endmark.control import forecasts
-    from endmark.control.database import OpsDatabase
+    from endmark.control.database import opened
     from endmark.planning.forecast import UnpagedError, forecast
     from endmark.planning.join_forecast import forecast_join, is_predictable, measured, with_given
     from endmark.planning.join_state import BATCHES
@@ -282,7 +282,7 @@ def plan(
     }
     batches: Sequence[FinishedBatch] = ()
     if ops_url:
-        with closing(OpsDatabase(ops_url)) as database:
+        with opened(ops_url) as database:
             batches = database.batches_after(spec.name, -1, BATCHES)
     is_planned = is_predictable(spec) or lag is not None or any(given.values())
     figures = with_given(spec, measured(spec, batches), given, lag) if is_planned else None
@@ -293,7 +293,7 @@ def plan(
     except UnpagedError as why:
         unpaged = [str(why), ""]
     if ops_url:
-        with closing(OpsDatabase(ops_url)) as database:
+        with opened(ops_url) as database:
             for made in (found, join):
                 if made is not None:
                     forecasts.store(database, spec.name, made.for_sidecar())
@@ -486,6 +486,9 @@ def demo(
 
 def main(commands: typer.Typer = app) -> None:
     """Run a command; print an error that a user can mend as one line, without a traceback."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Records and names of files may have letters that the terminal's encoding lacks.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         commands()
     except EndmarkError as error:

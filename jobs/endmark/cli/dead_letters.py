@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import getpass
 import json
-from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from endmark.cli.callers import caller
 from endmark.cli.options import (
     OPS_URL,
     AsJson,
@@ -72,11 +71,11 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show all of one dead letter, and who replayed it."""
-    from endmark.control.database import OpsDatabase
+    from endmark.control.database import opened
     from endmark.control.replays import replayed
 
     letter = dead_letter(_table(pipeline, warehouse), Coordinates.parse(at))
-    with closing(OpsDatabase(ops_url)) as ops:
+    with opened(ops_url) as ops:
         replay = replayed(ops, load(pipeline, asks_relations=False).name, [letter]).get(letter.at)
     if as_json:
         typer.echo(json.dumps(_facts(letter) | {"replayed": None if replay is None else asdict(replay)}))
@@ -114,7 +113,7 @@ def replay(
     No dead letter is sent twice. One alone may be sent with another value. A row comes behind newer ones
     then, so it is a violation if it is late by now or its key is closed.
     """
-    from endmark.control.database import OpsDatabase
+    from endmark.control.database import opened
     from endmark.control.replayed_letters import choose, replay_all
 
     mended = (value is not None) + (value_file is not None)
@@ -122,13 +121,10 @@ def replay(
         raise ConfigError(
             "name the place of one dead letter (as it is, or with --value or --value-file), or give --where"
         )
-    spec, table, who = (
-        load(pipeline, asks_relations=False),
-        _table(pipeline, warehouse),
-        by or getpass.getuser(),
-    )
+    who = caller(by)
+    spec, table = load(pipeline, asks_relations=False), _table(pipeline, warehouse)
     kafka = kafka_of(spec.kafka, bootstrap)
-    with closing(OpsDatabase(ops_url)) as ops:
+    with opened(ops_url) as ops:
         if where is None:
             letter = dead_letter(table, Coordinates.parse(str(at)))
             sent = _mended(spec, letter, value, value_file) if mended else letter.value

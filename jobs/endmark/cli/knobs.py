@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import time
-from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from endmark.cli.callers import caller
 from endmark.cli.options import OPS_URL, AsJson, Bootstrap, OpsUrl, PipelineFile, kafka_of
 from endmark.control.changes import rule_of
 from endmark.control.knobs import about_knob, filed, steps_of, turned
@@ -30,10 +29,10 @@ def list_knobs(
     as_json: AsJson = False,
 ) -> None:
     """Show each knob with its value, and each turn with its time and author; durations are in seconds."""
-    from endmark.control.database import OpsDatabase
+    from endmark.control.database import opened
 
     spec = load(pipeline, asks_relations=False)
-    with closing(OpsDatabase(ops_url)) as ops:
+    with opened(ops_url) as ops:
         turns = ops.turns(spec.name)
     steps = steps_of(spec)
     values = filed(steps)
@@ -105,7 +104,7 @@ def set_knob(
     from endmark.kafka.sending import send
 
     spec = load(pipeline, asks_relations=False)
-    turn = Turn(name, _read(value), by or getpass.getuser())
+    turn = Turn(name, _read(value), caller(by))
     turned(steps_of(spec), turn.name, turn.value)
     offset = send(kafka_of(spec.kafka, bootstrap), spec.control_topic, turn.written())
     said = {"topic": spec.control_topic, "offset": offset, "name": name, "value": turn.value, "by": turn.by}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -50,7 +50,7 @@ def migrate(
     --yes it puts the old checkpoint and its tables aside, so the job must be stopped. The next start of the
     job reads Kafka from its first records.
     """
-    from endmark.control.database import OpsDatabase
+    from endmark.control.database import opened
     from endmark.driver.checkpoint import app_id_of, claimed
     from endmark.driver.migration import held, made_with, plan
     from endmark.engine.streams import check_conditions
@@ -61,7 +61,7 @@ def migrate(
     old = checkpoint_of(spec.name, checkpoint)
     made_with(old)  # before a lock would make a directory
     ranges = held(spec, kafka_of(spec.kafka, bootstrap))
-    with closing(OpsDatabase(ops_url)) as ops:
+    with opened(ops_url) as ops:
         if yes and not isinstance(old, Path):  # an object store has no lock
             ops.require_stopped(spec.name)
         batch = ops.latest_batch(spec.name)

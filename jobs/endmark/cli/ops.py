@@ -176,9 +176,9 @@ def forget(
 
     Its tables and its checkpoint stay. Its job must be stopped, and would come back with its next start.
     """
-    from endmark.control.database import OpsDatabase
+    from endmark.control.database import opened
 
-    with closing(OpsDatabase(ops_url)) as ops:
+    with opened(ops_url) as ops:
         if not ops.forget(pipeline):
             raise ConfigError(
                 f"the ops database has nothing of {pipeline}; `endmark status` lists what it has"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 import json
-from contextlib import closing
 from typing import Annotated
 
 import typer
 
+from endmark.cli.callers import caller
 from endmark.cli.options import OPS_URL, AsJson, Bootstrap, OpsUrl, PipelineFile, kafka_of
 from endmark.pipeline.file import load
 from endmark.wire.control import Question
@@ -28,13 +27,13 @@ def why(
     The running job answers from its state, when the batch that reads the question is over.
     """
     from endmark.control.askable_keys import keys_of, read_key
-    from endmark.control.database import OpsDatabase
+    from endmark.control.database import opened
     from endmark.control.questions import ask
     from endmark.control.reasons import sentences
 
     spec = load(pipeline, asks_relations=False)
-    question = Question(read_key(keys_of(spec), key), by or getpass.getuser())
-    with closing(OpsDatabase(ops_url)) as ops:
+    question = Question(read_key(keys_of(spec), key), caller(by))
+    with opened(ops_url) as ops:
         kafka = kafka_of(spec.kafka, bootstrap)
         found = ask(ops, kafka, spec.name, spec.control_topic, question, wait)
     if as_json:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import socket
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -605,6 +605,24 @@ def _before(column: sa.Column[Any], pipeline: str, batch_id: int) -> sa.Select[A
     return earlier.order_by(batches.c.batch_id.desc()).limit(1)
 
 
+@contextmanager
+def opened(url: str) -> Iterator[OpsDatabase]:
+    """Open an ops database for a command, and close it in the end.
+
+    Raises:
+        ConfigError: the text is not a URL of a database, or names a file that cannot be used.
+        UnreachableError: the server does not answer, or refuses a statement.
+    """
+    with closing(OpsDatabase(url)) as ops:
+        try:
+            yield ops
+        except (DBAPIError, TimeoutError) as error:  # pg8000 leaves a timeout as it is
+            raise UnreachableError(
+                f"the ops database {ops.place} refuses a statement: {in_words(error)}; repeat the "
+                "command, or mend the database"
+            ) from error
+
+
 def offsets_read(url: str, pipeline: str) -> dict[str, dict[int, int]]:
     """Return the first offset that the pipeline's job has not read, by topic and partition.
 
@@ -613,7 +631,7 @@ def offsets_read(url: str, pipeline: str) -> dict[str, dict[int, int]]:
     """
     if not url:
         raise ConfigError("nobody says where the ops database is; give --ops-url or set ENDMARK_OPS_URL")
-    with closing(OpsDatabase(url)) as ops:
+    with opened(url) as ops:
         batch = ops.latest_batch(pipeline)
     if batch is None:
         raise ConfigError(

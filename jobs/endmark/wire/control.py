@@ -103,8 +103,13 @@ def read_control(value: bytes | None) -> Turn | Question | None:
     return Turn(name, to, str(by), why)
 
 
+def is_name(by: Any) -> bool:
+    """Return whether a control record may name this person as its sender."""
+    return isinstance(by, str) and by.isprintable() and 0 < len(by) <= NAME_LENGTH
+
+
 def _require_signed(by: Any) -> None:
-    if not (isinstance(by, str) and by.isprintable() and 0 < len(by) <= NAME_LENGTH):
+    if not is_name(by):
         raise ControlError(
             BAD_CONTROL, f"`by` names whoever sends the record, in up to {NAME_LENGTH} letters"
         )
