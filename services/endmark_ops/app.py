@@ -122,6 +122,7 @@ def create_app(
     app.state.durations = Durations()
     app.state.stale_seconds = stale_seconds
     app.state.reach = reach
+    app.state.last_sent = {}
     app.openapi = lambda: document(app)  # type: ignore[method-assign]  # the way FastAPI's manual does it
     app.add_exception_handler(UnreadableError, _unreadable)
     app.add_exception_handler(MissingPartError, _missing)

@@ -14,6 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 from endmark.control import forecasts
 from endmark.control.changes import LINES
 from endmark.control.description import describe
+from endmark.control.tables import replays
 from endmark.metrics import Samples, sample
 from endmark.pipeline import Pipeline
 from endmark.pipeline.file import load
@@ -540,6 +541,23 @@ def test_a_stream_alone_has_no_view_of_a_join(
 def turn_of(name: str, value: object) -> dict[str, object]:
     told = {"partition": 0, "offset": 0, "set_at": 1.0, "by": "Ann", "name": name, "value": value}
     return told | {"refused": None, "why": None}
+
+
+def test_turns_and_replays_of_other_days_have_their_date(
+    described_job: Job, page: Page, tmp_path: Path
+) -> None:
+    """A turn of three weeks ago looked as if it were of today."""
+    described_job.database.record_turns(PIPELINE, 5, [turn_of("batch.records", 600)], {})
+    with described_job.database.engine.begin() as connection:
+        place = {"pipeline": PIPELINE, "topic": "bids", "partition": 0, "offset": 59}
+        done = {"at": 1.0, "by": "Ann", "changed": False, "to_offset": 60}
+        connection.execute(replays.insert().values(**place, **done))
+    page.goto(f"{page.url}#knobs")
+    turn = page.get_by_role("region", name="Turned so far").get_by_role("row").last
+    expect(turn).to_contain_text(re.compile(r"1970.*Ann.*batch\.records"))
+    page.goto(f"{page.url.partition('#')[0]}#letters")
+    letter = page.get_by_role("row", name="bids/0/59")
+    expect(letter).to_contain_text(re.compile(r"replayed by Ann at .*1970"))
 
 
 def test_memory_is_moved_by_what_the_job_measures(described_job: Job, page: Page, pictures: Path) -> None:

@@ -1,9 +1,10 @@
 """The routes that list knobs with their history, and that turn knobs."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Depends, Path, Query, Request
 
 from endmark.control import knobs as known
 from endmark.control.changes import LINES
@@ -30,10 +31,20 @@ _FIELDS = [
 router = APIRouter(prefix=f"{OF_PIPELINE}/knobs", tags=["knobs"])
 
 
+# The offset of the last turn that this sidecar has sent, by pipeline and knob.
+LastSent = dict[tuple[str, str], int]
+
+
+def _last_sent(request: Request) -> LastSent:
+    return cast(LastSent, request.app.state.last_sent)
+
+
 @dataclass(frozen=True)
 class _Dial:
     """The sender of one caller's turns. It refuses turns that the job would refuse."""
 
+    source: Source
+    sent: Annotated[LastSent, Depends(_last_sent)]
     described: Described
     caller: Caller
     broker: Broker
@@ -63,7 +74,19 @@ class _Dial:
         except ConfigError as error:
             raise Refusal(400, str(error)) from error
         topic = self.described.control_topic
-        return Sent(topic=topic, partition=0, offset=send(self.broker, topic, turn.written()), by=turn.by)
+        offset = send(self.broker, topic, turn.written())
+        self.sent[self.source.pipeline, name] = offset
+        return Sent(topic=topic, partition=0, offset=offset, by=turn.by)
+
+    def unread(self, name: str, turns: Sequence[Mapping[str, Any]]) -> int | None:
+        """Return the offset of the last turn of a knob that was sent here, or `None` if the job has read it.
+
+        Args:
+            name: the name of the knob.
+            turns: the turns that the job has read.
+        """
+        sent = self.sent.get((self.source.pipeline, name))
+        return None if sent is None or any(turn["offset"] >= sent for turn in turns) else sent
 
 
 Dial = Annotated[_Dial, Depends()]
@@ -96,11 +119,20 @@ def set_knob(name: Name, to: SetKnob, dial: Dial) -> Sent:
 def revert_knob(name: Name, to: Revert, source: Source, dial: Dial) -> Sent:
     """Turn a knob back to its value before its last turn, or to its value in the pipeline file."""
     dial.require(name)
-    held = [turn for turn in source.turns() if turn["name"] == name and turn["refused"] is None]
-    if not held:
+    turns = source.turns()
+    held = [turn for turn in turns if turn["name"] == name and turn["refused"] is None]
+    unread = dial.unread(name, turns)
+    if unread is None and not held:
         raise Refusal(409, f"{name} was never turned, so there is nothing to go back to")
-    value = held[-1]["before"] if to.to == "before" else known.filed(dial.described.fields)[name]
-    return dial.turn(name, value, to.by)
+    if to.to == "file":
+        return dial.turn(name, known.filed(dial.described.fields)[name], to.by)
+    if unread is not None:  # the value before it is not known, and nobody means that before an earlier turn
+        raise Refusal(
+            409,
+            f"the job has not read the turn of {name} at offset {unread} yet; undo it after the next batch, "
+            "or set a value",
+        )
+    return dial.turn(name, held[-1]["before"], to.by)
 
 
 def _knob(steps: Steps, name: str, held: dict[str, Any]) -> Knob:

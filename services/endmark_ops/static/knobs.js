@@ -2,7 +2,7 @@
 
 import { ApiError, fetchKnobs, revertKnob, setKnob } from "./api.js";
 import { button, byId, element, setText, table } from "./dom.js";
-import { timeOfDay } from "./format.js";
+import { momentOf } from "./format.js";
 
 const shown = (value) => (value === null ? "not set" : String(value));
 
@@ -90,7 +90,7 @@ class KnobCard {
 }
 
 const rowOf = (turn) => [
-  timeOfDay(turn.set_at),
+  momentOf(turn.set_at),
   turn.by,
   turn.name,
   shown(turn.before),

@@ -2,7 +2,7 @@
 
 import { ApiError, fetchLetter, fetchLetters, replayLetter } from "./api.js";
 import { button, byId, element, field, setText, table } from "./dom.js";
-import { timeOfDay } from "./format.js";
+import { momentOf } from "./format.js";
 
 const SHOWN_LETTERS = 80;
 
@@ -14,7 +14,7 @@ function payloadOf({ text, base64 }) {
 function fateOf({ replayed }) {
   if (!replayed) return "";
   const to = replayed.to_offset === null ? "is being sent" : `is offset ${replayed.to_offset} now`;
-  return `replayed by ${replayed.by} at ${timeOfDay(replayed.at)}, ${to}`;
+  return `replayed by ${replayed.by} at ${momentOf(replayed.at)}, ${to}`;
 }
 
 class Letters {

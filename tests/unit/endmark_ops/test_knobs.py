@@ -117,6 +117,34 @@ def test_knobs_are_turned_and_turned_back_by_control_records(ops: OpsDatabase, b
     ]
 
 
+def test_a_turn_that_the_job_has_not_read_is_not_undone(ops: OpsDatabase, broker: Broker) -> None:
+    """Undo took the value before the turn that the job had read last, which nobody meant."""
+    described = describe(make_pipeline())
+    ops.describe("soon", described.model_copy(update={"control_topic": "soon-control"}).model_dump())
+    make_topic(broker.bootstrap, "soon-control")
+    api = client(ops, broker.bootstrap)
+    knob = "/api/pipelines/soon/knobs/batch.records"
+    offset = api.put(knob, json={"value": 600}).json()["offset"]
+    first = api.post(f"{knob}/revert", json={})
+    ops.record_turns("soon", 1, [told(offset, "batch.records", 600)], {"batch.records": 500})
+    wrong = api.put(knob, json={"value": 6}).json()["offset"]
+    early = api.post(f"{knob}/revert", json={})
+    elsewhere = api.post("/api/pipelines/soon/knobs/batch.every/revert", json={})
+    ops.record_turns("soon", 2, [told(wrong, "batch.records", 6)], {"batch.records": 500})
+    undone = api.post(f"{knob}/revert", json={})
+
+    assert (first.status_code, early.status_code) == (409, 409)
+    assert f"at offset {offset} yet" in first.json()["detail"]
+    assert f"the job has not read the turn of batch.records at offset {wrong} yet" in early.json()["detail"]
+    assert "was never turned" in elsewhere.json()["detail"]
+    assert undone.status_code == 202
+    with Log(broker.bootstrap, ["soon-control"]) as log:
+        records = [
+            json.loads(value) for batch in log.batches() for value in batch.column("value").to_pylist()
+        ]
+    assert [record["set"]["batch.records"] for record in records] == [600, 6, 600]
+
+
 @pytest.mark.parametrize(
     ("name", "body", "status", "says"),
     [
