@@ -11,7 +11,6 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from endmark.errors import MissingPartError
 from endmark_ops.access import FailedLogins, Guard
@@ -42,7 +41,7 @@ from endmark_ops.routes import (
     pipeline as described,
 )
 from endmark_ops.routes.dependencies import Refusal
-from endmark_ops.security import HEADERS, SecurityHeaders, trusted_hosts
+from endmark_ops.security import HEADERS, KnownHosts, SecurityHeaders, checked_names
 from endmark_ops.shared_answers import SharedAnswers
 from endmark_ops.source import OpsReader, UnreadableError
 from endmark_ops.sources import Sources
@@ -134,7 +133,7 @@ def create_app(
     app.add_middleware(Limits)
     app.state.failed_logins = FailedLogins()
     app.add_middleware(Guard, tokens=reach.tokens, failed=app.state.failed_logins)
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=trusted_hosts(known_as))
+    app.add_middleware(KnownHosts, names=checked_names(known_as))
     app.add_middleware(SecurityHeaders)
     for route in _ROUTES:
         app.include_router(route.router)

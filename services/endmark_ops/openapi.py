@@ -31,15 +31,15 @@ def document(app: FastAPI) -> dict[str, Any]:
         components.setdefault("schemas", {})["Problem"] = Problem.model_json_schema()
         for path, operations in found["paths"].items():
             for method, operation in operations.items():
-                _guarded(operation, reads=method.upper() in READS, open_to_all=path == "/healthz")
+                if path != "/healthz":
+                    _guarded(operation, reads=method.upper() in READS, of_pipeline="{pipeline}" in path)
         app.openapi_schema = found
     return app.openapi_schema
 
 
-def _guarded(operation: dict[str, Any], *, reads: bool, open_to_all: bool) -> None:
-    if open_to_all:
-        return
+def _guarded(operation: dict[str, Any], *, reads: bool, of_pipeline: bool) -> None:
     operation["security"] = [{}, {_TOKEN: []}] if reads else [{_TOKEN: []}]
     refused = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    for status in ("401",) if reads else ("401", "403"):
+    # A token may be for other pipelines, so reads of one are refused, too.
+    for status in ("401", "403") if of_pipeline or not reads else ("401",):
         operation["responses"][status] = {"description": _REFUSALS[status], "content": refused}

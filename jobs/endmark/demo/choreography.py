@@ -36,8 +36,8 @@ from endmark.pipelines import AUCTION
 from endmark.spark.class_archive import local_jars
 from endmark.verify.report import VerifyReport, render
 from endmark.verify.verification import verify
-from endmark_feed.auction_feed import seed_relation
-from endmark_feed.examples import EXAMPLES
+from endmark_feed.auction_feed import FeedOptions, seed_relation
+from endmark_feed.examples import EXAMPLES, require_length
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,6 +60,9 @@ class DemoOptions:
         port: the port of the dashboard; 0 takes a free one.
         kills: how often the job is killed and started again while the feed runs.
         stay: whether broker, job and dashboard stay after the verification, until Ctrl-C.
+
+    Raises:
+        ConfigError: a number is one that the feed does not take.
     """
 
     example: str
@@ -72,6 +75,12 @@ class DemoOptions:
     port: int
     kills: int
     stay: bool = False
+
+    def __post_init__(self) -> None:
+        if self.example == "auction":
+            FeedOptions(seed=self.seed, minutes=self.minutes, rate=self.rate, sellers=self.sellers)
+        else:
+            require_length(self.minutes, self.rate)
 
     @property
     def pipeline(self) -> Path:

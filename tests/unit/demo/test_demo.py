@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 from contextlib import closing
 from dataclasses import replace
@@ -15,7 +16,7 @@ from endmark.control.database import OpsDatabase
 from endmark.control.description import describe
 from endmark.demo.choreography import DemoOptions, caught_up, new_folder, run_demo
 from endmark.demo.view import DemoState, live_view, lookup_lines
-from endmark.errors import MissingPartError
+from endmark.errors import ConfigError, MissingPartError
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 
@@ -84,3 +85,14 @@ def test_pages_and_waiting_rows_are_summed_up(tmp_path: Path) -> None:
         [line] = lookup_lines(state)
         read = "lookup in sellers, strategy hybrid: 2,100 pages and 0 lists of keys read"
         assert line == f"{read}, at most 4,321 rows waiting"
+
+
+@pytest.mark.parametrize("example", ["auction", "orders"])
+@pytest.mark.parametrize(("option", "value"), [("minutes", math.nan), ("minutes", -1.0), ("rate", 0.0)])
+def test_numbers_that_no_feed_takes_are_refused_before_a_part_starts(
+    tmp_path: Path, example: str, option: str, value: float
+) -> None:
+    """The demo started its parts for a minute, and then said that the feed had ended."""
+    numbers = {"minutes": 1.0, "rate": 10.0} | {option: value}
+    with pytest.raises(ConfigError, match=f"{option} .*choose a number from"):
+        DemoOptions(example, numbers["minutes"], 1, numbers["rate"], 5, "sqlite", tmp_path, port=0, kills=0)

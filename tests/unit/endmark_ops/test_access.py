@@ -119,6 +119,22 @@ def test_the_document_says_what_a_request_needs(tmp_path: Path) -> None:
     )
 
 
+def test_the_document_says_that_a_token_may_be_for_other_pipelines(tmp_path: Path) -> None:
+    """Reads of a pipeline answered 403, too, of which the document knew nothing."""
+    tokens = parse_tokens(f"bob:read@orders:{READER}", "here")
+    client = OpsClient(app(tmp_path, Reach(tokens)))
+    document = client.get("/openapi.json").json()["paths"]
+    given = {"pipeline": "other", "topic": "t", "partition": "0", "offset": "1"}
+    reads = [path for path, methods in document.items() if "get" in methods]
+
+    assert [
+        (path, status)
+        for path in reads
+        if str(status := client.get(path.format(**given), headers=bearer(READER)).status_code)
+        not in document[path]["get"]["responses"]
+    ] == []
+
+
 def test_tokens_come_from_text_and_files(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_text(f"# who\nann:write:{WRITER}\n\n grafana:read:{READER}\n")

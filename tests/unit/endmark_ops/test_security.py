@@ -55,6 +55,22 @@ def test_further_host_names_are_answered_to_on_request(tmp_path: Path) -> None:
     assert [answer.status_code for answer in answers] == [200, 200, 200, 400]
 
 
+@pytest.mark.parametrize(
+    "host", ["ops.example", "OPS.example:8443", "evil", "", "[::1]:80", "localhost:80:80", "a" * 999]
+)
+def test_who_asks_by_another_name_is_told_how_to_let_it_in(tmp_path: Path, host: str) -> None:
+    """The answer was `Invalid host header`, with which nobody found the option."""
+    with OpsClient(create_app(f"sqlite:///{tmp_path / 'ops.db'}", known_as=["*.other"])) as client:
+        refused = client.get("/healthz", headers={"Host": host})
+        known = client.get("/healthz", headers={"Host": "LocalHost:80"})
+
+    assert (refused.status_code, known.status_code) == (400, 200)
+    detail = refused.json()["detail"]
+    assert "this sidecar does not answer to the host name" in detail
+    assert "--known-as" in detail
+    assert len(detail) < 400
+
+
 @pytest.mark.parametrize("name", ["ops.example:8443", "https://ops.example", "ops*.example", "", "[::1]"])
 def test_what_is_no_host_name_is_refused(tmp_path: Path, name: str) -> None:
     """With it, each request was refused, or answered with status 500."""
