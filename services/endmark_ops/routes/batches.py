@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from endmark_ops.answers import point_of
 from endmark_ops.models import Batches
-from endmark_ops.routes.dependencies import OF_PIPELINE, UNREADABLE, Heavy, Source
+from endmark_ops.routes.dependencies import OF_PIPELINE, UNREADABLE, OneOfBatches, Source
 
 router = APIRouter(prefix=OF_PIPELINE, tags=["api"])
 
@@ -14,7 +14,7 @@ router = APIRouter(prefix=OF_PIPELINE, tags=["api"])
 @router.get("/batches", responses=UNREADABLE)
 def batches(
     source: Source,
-    _: Heavy,
+    _: OneOfBatches,
     after: Annotated[int, Query(ge=-1, lt=2**63, description="only batches with a greater id")] = -1,
     limit: Annotated[int, Query(ge=1, le=1000, description="the most batches; the newest ones count")] = 300,
 ) -> Batches:

@@ -16,7 +16,7 @@ from endmark_ops.routes.dependencies import (
     Broker,
     Caller,
     Described,
-    Heavy,
+    OneOfLetters,
     Refusal,
     Source,
     Warehouse,
@@ -55,7 +55,7 @@ After = Annotated[
 def list_letters(
     source: Source,
     table: Table,
-    _: Heavy,
+    _: OneOfLetters,
     topic: Topic = None,
     reason: Reason = None,
     text: Text = None,
@@ -74,7 +74,9 @@ def list_letters(
 
 
 @router.get("/{topic}/{partition}/{offset}", responses=REFUSED)
-def show_letter(topic: str, partition: str, offset: str, source: Source, table: Table) -> DeadLetterInfo:
+def show_letter(
+    topic: str, partition: str, offset: str, source: Source, table: Table, _: OneOfLetters
+) -> DeadLetterInfo:
     """Show one dead letter with all of its value."""
     letter = _letter(table, f"{topic}/{partition}/{offset}")
     return _info(letter, source.replays([letter]).get(letter.at), None)

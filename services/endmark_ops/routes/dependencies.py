@@ -117,8 +117,10 @@ async def _nothing() -> AsyncIterator[None]:
     yield
 
 
-# For routes whose answers are large: 40 at a time took 1.6 GB, and compose gives the sidecar 512 MB.
-Heavy = Annotated[None, Depends(_nothing, scope="function", max_concurrency=1)]
+# Large answers are made one at a time: 40 of them took 1.6 GB, and compose gives the sidecar 512 MB. Dead
+# letters have a limit of their own, since charts must not wait for a store that is away for half a minute.
+OneOfBatches = Annotated[None, Depends(_nothing, scope="function", max_concurrency=1)]
+OneOfLetters = Annotated[None, Depends(_nothing, scope="function", max_concurrency=1)]
 AllSources = Annotated[Sources, Depends(_sources)]
 StaleSeconds = Annotated[float, Depends(_stale_seconds)]
 Caller = Annotated[Who, Depends(_caller)]

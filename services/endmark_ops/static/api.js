@@ -4,6 +4,7 @@ import { askForToken, token } from "./token.js";
 
 const TIMEOUT_MS = 8000;
 const ANSWER_MS = 30_000; // the sidecar waits 20 s for the batch that answers a question
+const STORE_MS = 45_000; // the sidecar gives up an object store after 30 s, and says so
 
 /** The path of the sidecar from here; a pipeline's views are two folders down. */
 const ROOT = document.documentElement.dataset.root;
@@ -81,8 +82,8 @@ export const askWhy = (key) => send("POST", `${OWN}/why`, { key }, ANSWER_MS);
 /** A page of dead letters that meet `search`, whose empty fields say nothing. */
 export function fetchLetters(search) {
   const said = Object.entries(search).filter(([, value]) => value);
-  return request(`${OWN}/dead-letters?${new URLSearchParams(said)}`);
+  return request(`${OWN}/dead-letters?${new URLSearchParams(said)}`, { timeout: STORE_MS });
 }
 
-export const fetchLetter = (at) => request(`${OWN}/dead-letters/${at}`);
-export const replayLetter = (at, text) => send("POST", `${OWN}/dead-letters/replay`, { at, text });
+export const fetchLetter = (at) => request(`${OWN}/dead-letters/${at}`, { timeout: STORE_MS });
+export const replayLetter = (at, text) => send("POST", `${OWN}/dead-letters/replay`, { at, text }, STORE_MS);
