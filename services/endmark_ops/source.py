@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
@@ -107,7 +107,8 @@ class Snapshot:
 class OpsReader:
     """The ops database, opened at first use and again after an error.
 
-    Its methods raise `UnreadableError` when the database cannot be read.
+    Its methods raise `UnreadableError` when the database cannot be read. A server that is away takes 20 s to
+    open. One caller at a time tries that. The others wait for the first attempt alone, and share its end.
 
     Args:
         url: SQLAlchemy URL of the ops database.
@@ -119,12 +120,12 @@ class OpsReader:
 
     def __init__(self, url: str) -> None:
         self._url = database_url(url, "the ops URL")
-        self._lock = threading.Lock()
+        self._lock = Lock()  # held while the database is opened
         self._opened: OpsDatabase | None = None
+        self._failure: str | None = None  # of the last attempt to open it
 
     def close(self) -> None:
-        with self._lock:
-            opened, self._opened = self._opened, None
+        opened, self._opened = self._opened, None
         if opened is not None:
             opened.close()
 
@@ -141,16 +142,30 @@ class OpsReader:
             raise UnreadableError(self._explain(error)) from error
 
     def _database(self) -> OpsDatabase:
-        with self._lock:
-            if self._opened is not None and self._opened.is_replaced():
-                self._opened.close()
-                self._opened = None
-            if self._opened is None:
-                try:
-                    self._opened = OpsDatabase(self._url.render_as_string(hide_password=False))
-                except (ConfigError, MissingPartError) as error:
-                    raise UnreadableError(self._explain(error.__cause__ or error)) from error
-            return self._opened
+        known = self._failure
+        if not self._lock.acquire(blocking=known is None):
+            raise UnreadableError(str(known))
+        try:
+            if known is None and self._failure is not None:  # the attempt that this caller has waited for
+                raise UnreadableError(self._failure)
+            if (opened := self._opened) is not None and opened.is_replaced():
+                opened.close()
+                opened = None
+            if opened is None:
+                opened = self._open()
+            self._opened = opened
+            return opened
+        finally:
+            self._lock.release()
+
+    def _open(self) -> OpsDatabase:
+        try:
+            opened = OpsDatabase(self._url.render_as_string(hide_password=False))
+        except (ConfigError, MissingPartError) as error:
+            self._failure = self._explain(error.__cause__ or error)
+            raise UnreadableError(self._failure) from error
+        self._failure = None
+        return opened
 
     def _explain(self, error: BaseException) -> str:
         cause = error.orig if isinstance(error, DBAPIError) else error
