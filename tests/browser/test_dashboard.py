@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,28 @@ def waiting_job(job: Job) -> Job:
     """A job that has been described and has not started."""
     job.database.describe(PIPELINE, describe(FULFILMENT).model_dump())
     return job
+
+
+def test_batches_of_several_days_have_their_dates(waiting_job: Job, page: Page) -> None:
+    """Each mark of the time axis was 00:00, and a batch under the pointer had the time of day alone."""
+    waiting_job.start()
+    now = time.time()
+    for hours in range(96, 0, -1):
+        waiting_job.commit(age=hours * 3600.0, now=now)
+    page.reload()
+    expect(page.locator("#batch")).to_have_text("#95")
+    shown = page.locator(".moment").filter(visible=True).first
+    page.locator(".canvas").first.hover(position={"x": 200, "y": 40})
+    expect(shown).to_have_text(re.compile(r"\d+ \w{3} \d{4}, [\d:]{8} . batch #\d+"))
+    marks = page.evaluate(
+        """async () => {
+            const { timeMark } = await import("../../static/format.js");
+            const at = (...time) => new Date(2026, 10, ...time).getTime() / 1000;
+            return [[at(28), 86400], [at(28, 6), 21600], [at(28), 3600], [at(28, 0, 0, 5), 5]].map(
+                ([unix, step]) => timeMark(unix, step));
+        }"""
+    )
+    assert marks == ["28 Nov", "06:00", "28 Nov", "00:00:05"]
 
 
 def test_view_waits_for_the_first_batch(waiting_job: Job, page: Page, pictures: Path) -> None:

@@ -1,7 +1,7 @@
 // One panel on screen: heading, legend with values, and a uPlot chart.
 
 import { element, setText } from "./dom.js";
-import { timeOfDay, tick, written } from "./format.js";
+import { momentOf, tick, timeMark, written } from "./format.js";
 import { linesOf } from "./series.js";
 
 const SHORTEST_WINDOW_SECONDS = 60;
@@ -98,7 +98,7 @@ export class Chart {
   showValues() {
     const index = this.plot?.cursor.idx ?? null;
     const batch = index === null ? undefined : this.history.batches[index];
-    setText(this.moment, batch ? `${timeOfDay(batch.committed_at)} \u00b7 batch #${batch.batch_id}` : LATEST);
+    setText(this.moment, batch ? `${momentOf(batch.committed_at)} \u00b7 batch #${batch.batch_id}` : LATEST);
     this.moment.classList.toggle("past", Boolean(batch));
     this.lines.forEach((line, i) => {
       const value = batch ? line.values[index] : line.values.findLast((known) => known !== null);
@@ -183,7 +183,7 @@ const timeAxis = () => ({
   gap: 6,
   space: 76,
   grid: { show: false },
-  values: (_plot, splits, _axis, _space, step) => splits.map((time) => timeOfDay(time, step < 60)),
+  values: (_plot, splits, _axis, _space, step) => splits.map((time) => timeMark(time, step)),
 });
 
 function valueAxis({ axis, rightAxis, whole }, scale) {

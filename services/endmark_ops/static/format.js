@@ -85,6 +85,7 @@ export function percent(part, whole) {
   return `${share === 0 ? "0" : share.toPrecision(share < 1 ? 2 : 3)}\u00a0%`;
 }
 
+const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 const moment = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 
 /** Local date and time of Unix seconds. */
@@ -93,3 +94,9 @@ export const momentOf = (unix) => moment.format(new Date(unix * 1000));
 /** Local time of day of Unix seconds, as 24 hours. */
 export const timeOfDay = (unix, withSeconds = true) =>
   (withSeconds ? clock : shortClock).format(new Date(unix * 1000));
+
+/** A mark of a time axis whose marks are `step` seconds apart: the time of day, or the date at midnight. */
+export function timeMark(unix, step) {
+  const isMidnight = timeOfDay(unix) === "00:00:00";
+  return isMidnight ? day.format(new Date(unix * 1000)) : timeOfDay(unix, step < 60);
+}
