@@ -27,11 +27,26 @@ from support.sizes import BUCKETS, SIZES, Sizes
 from support.verify_histories import histories
 from support.verify_keys import COMPOSITE, LONG, KeyKind
 from support.verify_recompute import recomputed, require_within, sellers_of
-from support.verify_world import TWO_EACH, Record, bid, close, item, locate, make_pipeline, promise
+from support.verify_world import (
+    TWO_EACH,
+    Record,
+    bid,
+    close,
+    instant,
+    item,
+    locate,
+    make_pipeline,
+    promise,
+)
 
 
-def rolled_up(pipeline: Pipeline, by: list[str], groups: list[str], measures: dict[str, Any]) -> Pipeline:
-    """The pipeline with groups of groups: the columns `by` of groups by the columns `groups`."""
+def rolled_up(
+    pipeline: Pipeline, by: list[str], groups: list[str], measures: dict[str, Any], *, beside: bool = False
+) -> Pipeline:
+    """The pipeline with groups of groups: the columns `by` of groups by the columns `groups`.
+
+    If `beside`, another aggregate takes the results, too, and groups them by another key than the join's.
+    """
     document: dict[str, Any] = pipeline.model_dump(by_alias=True)
     first: dict[str, Any] = {"rows": "count", "top": {"max": "items.seller_id"}}
     if pipeline.join is not None and pipeline.join.type is not JoinType.SEMI:
@@ -48,6 +63,10 @@ def rolled_up(pipeline: Pipeline, by: list[str], groups: list[str], measures: di
         "totals": {},
         "totals_so_far": {"from": "totals", "mode": "changes"},
     }
+    if beside:
+        other = {"by": "items.seller_id", "measures": {"rows": "count"}}
+        document["steps"]["by_seller"] = {"from": pipeline.flow.results, "aggregate": other}
+        document["tables"]["by_seller"] = {"mode": "changes"}
     return Pipeline.model_validate(document)
 
 
@@ -104,10 +123,12 @@ def test_groups_of_groups_without_a_table_of_the_first_ones(tmp_path: Path) -> N
         require_within(session, pipeline)
 
 
-def test_a_promised_column_of_the_join_key_closes_groups_of_groups(tmp_path: Path) -> None:
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_promised_column_of_the_join_key_closes_groups_of_groups(tmp_path: Path, *, beside: bool) -> None:
     """Lot a has two items, and all partitions of a stream promise it; lot b stays open."""
     plain = make_pipeline(keys=COMPOSITE, windows=(None, None), punctuated=(True, True), aggregated=False)
-    pipeline = rolled_up(plain, ["lot"], ["item_id", "lot"], {"groups": "count", "rows": {"sum": "rows"}})
+    counted = {"groups": "count", "rows": {"sum": "rows"}}
+    pipeline = rolled_up(plain, ["lot"], ["item_id", "lot"], counted, beside=beside)
     records = [item(key, 0, keys=COMPOSITE) for key in (0, 1, 2)]
     records += [bid(key, 1, keys=COMPOSITE) for key in (0, 0, 1, 2)]
     records += [
@@ -136,7 +157,9 @@ def test_groups_of_groups_by_the_key(kind: JoinType, data: st.DataObject, keys: 
     able = [*plain.key, "rows", "top"]
     drawn = st.lists(st.sampled_from(able), min_size=1, max_size=2, unique=True)
     by = data.draw(drawn.filter(lambda by: not set(by) >= set(plain.key)))
-    pipeline = rolled_up(plain, by, list(plain.key), data.draw(measures(kind)))
+    pipeline = rolled_up(
+        plain, by, list(plain.key), data.draw(measures(kind)), beside=data.draw(st.booleans())
+    )
     sizes = data.draw(SIZES)
     hold(data, pipeline, data.draw(histories(keys, sizes.partitions, pipeline.streams)), sizes)
 
@@ -161,6 +184,46 @@ def test_groups_of_groups_by_another_key(kind: JoinType, data: st.DataObject) ->
     pipeline = rolled_up(plain, by, groups, data.draw(measures(kind)))
     sizes = data.draw(SIZES)
     hold(data, pipeline, data.draw(promised_sellers(sizes.partitions)), sizes)
+
+
+def test_a_derived_time_closes_groups_of_groups_beside_groups_by_another_key(tmp_path: Path) -> None:
+    """The sellers of each second are counted once the second is over, whatever else groups the rows."""
+    pipeline = Pipeline.model_validate(
+        {
+            "name": "timed",
+            "streams": {
+                "orders": {
+                    "topic": "orders",
+                    "columns": {"seller": "long", "lot": "long", "moment": "timestamp"},
+                    "event_time": {"column": "moment"},
+                }
+            },
+            "steps": {
+                "timed": {"from": "orders", "derive": {"second": "date_trunc('second', moment)"}},
+                "by_seller": {
+                    "from": "timed",
+                    "aggregate": {"by": ["second", "seller"], "measures": {"rows": "count"}},
+                },
+                "by_second": {
+                    "from": "by_seller",
+                    "aggregate": {"by": "second", "measures": {"sellers": "count"}},
+                },
+                "by_lot": {"from": "timed", "aggregate": {"by": "lot", "measures": {"rows": "count"}}},
+            },
+            "tables": {"by_second": {}, "by_lot": {"mode": "changes"}},
+        }
+    )
+    came = [(1, 0), (1, 0.5), (2, 0.5), (3, 1), (1, 2)]
+    rows = [{"seller": seller, "lot": 1, "moment": instant(seconds)} for seller, seconds in came]
+    records = [Record("orders", 0, json.dumps(row).encode()) for row in rows]
+    partitions = {"orders": 1}
+    tasks = BucketTasks(pipeline, [], partitions, tmp_path, buckets=2, group_buckets=2)
+
+    found = tasks.batch(locate(records))
+
+    assert sorted(row["sellers"] for row in found["groups:by_second"]) == [1, 2]
+    with recomputed(pipeline, records, found, partitions) as session:
+        require_within(session, pipeline)
 
 
 def test_verify_is_sure_of_groups_of_groups_beside_groups_by_time() -> None:

@@ -87,14 +87,14 @@ class GroupStage:
         reporters: the number of buckets of the stage before.
         buckets: the buckets of this stage.
         behind_groups: whether the stage before is one of groups, too.
-        goes_on: whether there is one more stage of groups.
+        next_patterns: read the patterns that close groups of the next stage; empty if this stage is the last.
     """
 
     groups: tuple[StageGroups, ...]
     reporters: int
     buckets: Buckets
     behind_groups: bool = False
-    goes_on: bool = False
+    next_patterns: tuple[ClosingPatterns, ...] = ()
 
     @classmethod
     def of(cls, pipeline: Pipeline, reporters: int, buckets: Buckets) -> Self | None:
@@ -108,7 +108,8 @@ class GroupStage:
         if not pipeline.regrouped:
             return None
         groups = tuple(_regrouped(each) for each in pipeline.regrouped)
-        return cls(groups, reporters, buckets, goes_on=bool(pipeline.rollups))
+        behind = tuple(_rolled_up(each).patterns for each in pipeline.rollups)
+        return cls(groups, reporters, buckets, next_patterns=behind)
 
     @classmethod
     def of_rollups(cls, pipeline: Pipeline, reporters: int, buckets: Buckets) -> Self | None:
@@ -149,7 +150,8 @@ class GroupStage:
                 if not takers[0].shows:
                     continue
             if channel == report_channel:
-                report = narrowed([groups.patterns for groups in self.groups], json.loads(blob))
+                readers = [*(groups.patterns for groups in self.groups), *self.next_patterns]
+                report = narrowed(readers, json.loads(blob))
             if channel != channels.REPORT:
                 yield label, channel, codec.encode(blob) if isinstance(blob, pa.RecordBatch) else blob
         # Each bucket sends its report even if it is empty, so that silence is not taken for a statement.

@@ -98,7 +98,7 @@ class GroupTask:
             yield from groups.fold(inputs[each.channel], close, samples)
             yield from groups.changed(samples)
             samples.update(group_samples(groups))
-        if self._stage.goes_on:
+        if self._stage.next_patterns:
             # All groups that these patterns match are final, in whichever bucket they were.
             yield channels.REPORT, json.dumps(vars(Report(together))).encode()
         yield channels.METRICS, json.dumps({"samples": samples}).encode()
