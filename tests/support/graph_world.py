@@ -112,21 +112,41 @@ def graphs(
             document = _if_valid(document, {"steps": {str(stage.steps.join): joined}})
     document, results = draw(behind_joins(document, results))
     if ticks or draw(st.integers(0, 5)) < 5:
-        document = draw(_grouped(document, require(document), results, ticks, _GROUPS))
-        if draw(st.integers(0, 2)) == 0:
-            document = draw(_grouped(document, require(document), results, ticks, _FURTHER_GROUPS))
-        for of, named in ((_GROUPS, _ROLLUP), (_FURTHER_GROUPS, _FURTHER_ROLLUP), (_GROUPS, _THIRD_ROLLUP)):
-            if of.step in document["steps"] and draw(st.integers(0, 2)) == 0:
-                document = draw(_rolled_up(document, require(document), of, named))
+        document = draw(_aggregated(document, results, ticks))
     draw(_published(document, results))
     document = draw(_deduplicated(document, require(document)))
     for name in [*document["streams"], *document["steps"]]:
         if draw(st.integers(0, 3)) == 0:
             document = _if_valid(document, {"tables": {f"of_{name}": {"from": name}}})
+        if draw(st.integers(0, 5)) == 0:
+            document = _with_newest_rows(document, name)
     pipeline = require(document)
     if draw(st.integers(0, 3)) == 0:
         pipeline = draw(with_numbers(pipeline))
     return draw(with_parts(pipeline)) if draw(st.booleans()) else pipeline
+
+
+@st.composite
+def _aggregated(draw: st.DrawFn, document: Document, results: str, ticks: Sequence[str]) -> Document:
+    """The document with groups of results, perhaps by several keys, and groups of final groups."""
+    document = draw(_grouped(document, require(document), results, ticks, _GROUPS))
+    if draw(st.integers(0, 2)) == 0:
+        times = ticks if draw(st.booleans()) else []
+        document = draw(_grouped(document, require(document), results, times, _FURTHER_GROUPS))
+    for of, named in ((_GROUPS, _ROLLUP), (_FURTHER_GROUPS, _FURTHER_ROLLUP), (_GROUPS, _THIRD_ROLLUP)):
+        if of.step in document["steps"] and draw(st.integers(0, 4)) == 0:
+            document = draw(_rolled_up(document, require(document), of, named))
+    return document
+
+
+def _with_newest_rows(document: Document, source: str) -> Document:
+    """The document with a table of the newest row of each key of a stream or step, if it can have one."""
+    pipeline = require(document)
+    if not pipeline.flow.stands_before_joins(source):
+        return document
+    stream, _ = pipeline.flow.way_to(source)
+    table = {"from": source, "mode": "upsert", "key": list(pipeline.stage_of(stream).key)}
+    return _if_valid(document, {"tables": {f"newest_of_{source}": table}})
 
 
 @st.composite
@@ -698,21 +718,7 @@ def _grouped(
 ) -> Document:
     """The document with groups, by one of some derived times if there are any, in tables of any mode."""
     shown = _shown(pipeline)
-    able = [name for name, kind in shown.items() if kind.domain is not Domain.DOUBLE]
-    by = list(draw(st.permutations(pipeline.key)))
-    promised = [
-        f"{stream}.{column}"
-        for stream in pipeline.shown
-        for column in pipeline.inputs[stream].promised_on
-        if f"{stream}.{column}" in able and column not in pipeline.key
-    ]
-    promised += pipeline.key if len(pipeline.key) > 1 else []
-    if draw(st.integers(0, 3)) > (1 if len(pipeline.stages) > 1 else 0):
-        columns = draw(st.sampled_from([[*able, *pipeline.key], promised or able, promised or able]))
-        by = draw(st.lists(st.sampled_from(columns), min_size=1, max_size=2, unique=True))
-    if times := [name for name in able if name in ticks]:
-        by = [draw(st.sampled_from(times)), *draw(st.lists(st.sampled_from(able), max_size=1))]
-        by = list(dict.fromkeys(by))
+    by = draw(_group_key(pipeline, shown, ticks))
     if draw(st.booleans()):  # where one origin alone has the column
         by = [each.rpartition(".")[2] if _alone(shown, each) else each for each in by]
     measures: Document = {"rows": "count"}
@@ -739,6 +745,32 @@ def _grouped(
 
 
 @st.composite
+def _group_key(
+    draw: st.DrawFn, pipeline: Pipeline, shown: Mapping[str, ColumnType], ticks: Sequence[str]
+) -> list[str]:
+    """The columns by which results are grouped: the key of the join, or any that are no doubles."""
+    able = [name for name, kind in shown.items() if kind.domain is not Domain.DOUBLE]
+    if times := [name for name in able if name in ticks]:
+        by = [draw(st.sampled_from(times)), *draw(st.lists(st.sampled_from(able), max_size=1))]
+        return list(dict.fromkeys(by))
+    by_key = draw(st.integers(0, 3)) <= (1 if len(pipeline.stages) > 1 else 0)
+    mixed = draw(st.booleans())
+    if mixed and pipeline.groups:  # groups of both kinds, side by side
+        by_key = bool(pipeline.regrouped)
+    if by_key:
+        return list(draw(st.permutations(pipeline.key)))
+    promised = [
+        f"{stream}.{column}"
+        for stream in pipeline.shown
+        for column in pipeline.inputs[stream].promised_on
+        if f"{stream}.{column}" in able and column not in pipeline.key
+    ]
+    promised += pipeline.key if len(pipeline.key) > 1 else []
+    columns = draw(st.sampled_from([[*able, *pipeline.key], promised or able, promised or able]))
+    return draw(st.lists(st.sampled_from(columns), min_size=1, max_size=2, unique=True))
+
+
+@st.composite
 def _rolled_up(
     draw: st.DrawFn, document: Document, pipeline: Pipeline, of: _Named, named: _Named
 ) -> Document:
@@ -747,13 +779,15 @@ def _rolled_up(
     groups, key = taken.columns(), list(taken.key)
     single = [name for name, kind in groups.items() if not kind.many]
     able = [name for name in single if groups[name].domain is not Domain.DOUBLE]
-    columns = draw(st.sampled_from([key, key, able]))
+    measured = [name for name in able if name not in key]
+    columns = draw(st.sampled_from([key, key, able])) if len(key) > 1 else measured
     measures: Document = {"groups": "count"}
     for number in range(draw(st.integers(0, 3))):
         column = draw(st.sampled_from(single))
         functions = [name for name, each in FUNCTIONS.items() if name != "count" and not each.by_place]
         measures[f"r{number}"] = {draw(st.sampled_from(functions)): column}
-    by = draw(st.lists(st.sampled_from(columns), min_size=1, max_size=2, unique=True))
+    drawn = st.lists(st.sampled_from(columns), min_size=1, max_size=2, unique=True)
+    by = draw(drawn.filter(lambda by: not set(by) >= set(key)))
     tables: Document = {named.final: {"from": named.step}}
     running: Document = {}
     if mode := draw(st.sampled_from([None, "changes", "upsert"])):

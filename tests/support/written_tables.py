@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from endmark.domain import Domain
 from endmark.driver.checkpoint import claimed
 from endmark.driver.table_log import TableLog
-from endmark.engine.delta_files import write_files
+from endmark.engine.delta_files import FileTable, write_files
 from endmark.pipeline import Pipeline
 from endmark.pipeline.tables import FINAL
-from endmark.spark.tables import Target, prepare, targets
+from endmark.spark.tables import prepare, targets
 from support.bucket_tasks import Tables
 
 
@@ -53,8 +53,14 @@ class WrittenTables:
     def commit(self, tables: Tables, batch: int) -> None:
         """Commit the rows of a batch, by channel. A table that gets none has no new version."""
         for channel, target in self._targets.items():
-            if files := _written(target, tables[channel]):
-                self._logs[channel].commit(files, batch)
+            files = _written(target.files(), tables[channel])
+            deleted = [
+                file
+                for gone, table in target.deleted_files().items()
+                for file in _written(table, tables[gone])
+            ]
+            if files or deleted:
+                self._logs[channel].commit(files, batch, deleted)
 
     def read(self) -> Tables:
         """The rows of all tables, by channel."""
@@ -64,6 +70,6 @@ class WrittenTables:
         }
 
 
-def _written(target: Target, rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    shares = [pa.Table.from_pylist(share, target.schema) for share in (rows[::2], rows[1::2]) if share]
-    return [file for share in shares for file in write_files(target.files(), share)]
+def _written(table: FileTable, rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    shares = [pa.Table.from_pylist(share, table.schema) for share in (rows[::2], rows[1::2]) if share]
+    return [file for share in shares for file in write_files(table, share)]
