@@ -324,8 +324,12 @@ def _check_tables(pipeline: Pipeline) -> None:
     for name, table in pipeline.tables.items():
         role = pipeline.role_of(name, table)
         if (other := roles.setdefault(role, name)) != name:
+            source, mode = table.source or name, pipeline.tables[other].mode
             raise ValueError(
-                f"tables.{name}: {other} has the same rows of {table.source or name}; leave one out"
+                f"tables.{name}: {other} has the same rows of {source}; leave one out"
+                if mode == table.mode
+                else f"tables.{name}: {other} has the groups of {source} so far, too, by mode: {mode}; leave "
+                "one of the two out, or write mode: append for the final groups"
             )
         _check_table(pipeline, name, table, role)
     for groups in pipeline.all_groups:

@@ -336,7 +336,7 @@ def require_key_column(columns: Mapping[str, ColumnType], name: str, field: str)
     if columns[name].domain is Domain.DOUBLE:
         raise ValueError(
             f"{field}: column {name!r} is double, and equal doubles are a matter of rounding; declare it "
-            "long, string or decimal(18,2)"
+            "long, string or decimal(18,2), derive such a column of it, or name another one"
         )
 
 

@@ -115,6 +115,10 @@ def test_groups_of_groups_are_explained() -> None:
         ({"by": "lots"}, "steps.totals.aggregate.by: no column 'lots'"),
         ({"by": "all"}, "steps.totals.aggregate.by: column 'all' is array<long>; name one of single values"),
         (
+            {"by": "mean", "first": {"mean": {"avg": "items.seller_id"}}},
+            "declare it long, string or decimal(18,2), derive such a column of it, or name another one",
+        ),
+        (
             {"by": "lot", "measures": {"sum": {"sum": "lot"}}},
             "steps.totals.aggregate.measures.sum: lot is string, which does not add up; sum takes numbers",
         ),

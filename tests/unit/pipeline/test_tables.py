@@ -78,6 +78,10 @@ def test_running_groups_are_upserted_by_partition() -> None:
             {"running": {"mode": "append"}},
             "tables.running: groups has the same rows of by_key; leave one out",
         ),
+        (
+            {"groups": {"mode": "upsert"}},
+            "tables.running: groups has the groups of by_key so far, too, by mode: upsert; leave",
+        ),
     ],
 )
 def test_a_layout_that_cannot_be_is_refused(tables: dict[str, Any], says: str) -> None:
