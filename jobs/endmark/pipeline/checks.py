@@ -254,6 +254,7 @@ def _check_forgetting(stage: Stage, side: str, forget_after: timedelta) -> None:
         raise ValueError(f"{field}: {side} closes no key; leave it out")
     if join is None:
         return
+    _check_stage_behind(stage, field)
     if stage.propagation is Propagation.CLOSED:
         raise ValueError(
             f"{field}: preset {join.preset} announces a key once all streams have closed it, so none may "
@@ -275,6 +276,18 @@ def _check_forgetting(stage: Stage, side: str, forget_after: timedelta) -> None:
                 f"{field}: {in_words(forget_after)} is less than the window of {side}, "
                 f"{in_words(window)}, in which a key still has results; use the window or more"
             )
+
+
+def _check_stage_behind(stage: Stage, field: str) -> None:
+    """Check that no further stage remembers the keys that a stage forgets."""
+    behind = next((each for each in stage.pipeline.stages if each.earlier is stage), None)
+    if behind is not None and behind.same_key:
+        join = stage.steps.join
+        raise ValueError(
+            f"{field}: rows of {join} go on into a stage on the same key, which remembers all keys that "
+            f"{join} announces; leave it out, or join all streams on this key in {stage.place}, and look "
+            "rows up in front of it"
+        )
 
 
 def _check_key_column(stage: Stage, place: int, field: str) -> None:

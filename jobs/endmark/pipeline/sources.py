@@ -129,7 +129,8 @@ class Stream(Model):
     Closed keys are remembered for ever by default. With `forget_keys_after`, punctuations and rows that name
     a key close it for this time alone, in event time: a key that comes later is a new key. The time is at
     least the stream's window. It needs a join in which all streams have a window, and in which no other
-    stream's rows are results without a partner.
+    stream's rows are results without a partner. The rows of this join may not go on into a stage on the same
+    key.
 
     With `format: avro` or `debezium_avro`, each record has the id of its schema in the section `registry`. A
     stream whose records have no id names a file with their schema, `schema_file`. The fields of a schema

@@ -49,3 +49,41 @@ def test_what_would_lose_results_is_refused(changed: dict[str, Any], error: str)
     with pytest.raises(ValueError, match=error):
         pipeline(**changed)
     assert pipeline(kind=JoinType.LEFT).streams["items"].forget_keys_after is not None
+
+
+SELLERS = {"url": "sqlite://", "table": "sellers", "key": "seller_id", "columns": {"seller_id": "long"}}
+FURTHER: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"join": ["paid", "tags"], "on": "order_id", "window": "1m"}, {}),
+    ({"from": "paid", "lookup": {"relation": "sellers", "key": "orders.seller_id"}}, {"sellers": SELLERS}),
+]
+
+
+@pytest.mark.parametrize(("further", "relations"), FURTHER)
+def test_no_key_is_forgotten_before_a_stage_on_the_same_key(
+    further: dict[str, Any], relations: dict[str, Any]
+) -> None:
+    """That stage remembers the keys that the first join announces. A row that uses a forgotten key again made
+    a result of the first join. The further stage could not take it, and the job stopped."""
+    plain = {
+        "columns": {"order_id": "long", "seller_id": "long", "at": "timestamp"},
+        "event_time": {"column": "at"},
+        "punctuated_on": "order_id",
+    }
+    names = ["orders", "payments", *(name for name in further.get("join", []) if name != "paid")]
+    document: dict[str, Any] = {
+        "name": "small",
+        "streams": {name: {"topic": name, **plain} for name in names},
+        "relations": relations,
+        "steps": {
+            "paid": {"join": ["orders", "payments"], "on": "order_id", "window": "1m"},
+            "further": further,
+        },
+        "tables": {"further": {}},
+    }
+    assert len(Pipeline.model_validate(document).stages) == 2
+    document["streams"]["orders"]["forget_keys_after"] = "1m"
+
+    with pytest.raises(
+        ValueError, match=r"streams.orders.forget_keys_after: rows of paid go on into a stage on the same key"
+    ):
+        Pipeline.model_validate(document)
