@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import count, takewhile
 from typing import Any, NamedTuple
 
 from hypothesis import assume
@@ -294,7 +294,9 @@ def _ticks(draw: st.DrawFn, document: Document, ends: dict[str, str]) -> list[st
 
 
 def _add(document: Document, ends: dict[str, str], stream: str, step: Document) -> None:
-    name = f"step{len(document['steps'])}"
+    # A union takes steps away, so a number may be in use that is not less than the count of steps.
+    names = (f"step{number}" for number in count(len(document["steps"])))
+    name = next(name for name in names if name not in document["steps"])
     document["steps"][name] = {"from": ends[stream], **step}
     ends[stream] = name
 
