@@ -93,9 +93,36 @@ def _promised(draw: st.DrawFn) -> World:
     document: dict[str, Any] = plain.model_dump(by_alias=True)
     document["steps"]["by_key"]["aggregate"] = {"by": [by], "measures": {"rows": "count"}}
     document["tables"]["running"] = {"from": "by_key", "mode": "changes"}
+    if draw(st.booleans()):
+        document = draw(_rolled_up(document, by))
     partitions = {stream.topic: draw(_PARTITIONS) for stream in plain.streams.values()}
     records = [record for _ in range(3) for record in draw(promised_sellers(partitions))]
     return draw(_cut_up(require(document), partitions, records))
+
+
+@st.composite
+def _rolled_up(draw: st.DrawFn, document: dict[str, Any], by: str) -> dict[str, Any]:
+    """The document with groups by the join key beside those by a column, and groups of the final ones.
+
+    Args:
+        document: auctions whose groups by a column are the step `by_key`.
+        by: this column.
+    """
+    rows, groups = {"rows": "count"}, {"groups": "count"}
+    others = sorted({"items.seller_id", "bids.seller_id", "sellers.name"} - {by})
+    columns = [by, draw(st.sampled_from(others))]
+    among = st.sampled_from([*(column.replace(".", "_") for column in columns), "rows"])
+    steps = document["steps"] | {
+        "by_key": {"from": "matched", "aggregate": {"by": columns, "measures": rows}},
+        "by_item": {"from": "matched", "aggregate": {"by": "item_id", "measures": rows}},
+        "of_others": {"from": "by_key", "aggregate": {"by": draw(among), "measures": groups}},
+        "of_items": {"from": "by_item", "aggregate": {"by": "rows", "measures": groups}},
+    }
+    so_far = {"mode": "upsert"}
+    tables = document["tables"] | {"of_others": so_far, "of_items": so_far, "by_item": {}}
+    final = tables | {"final_others": {"from": "of_others"}}
+    able = [document | {"steps": steps, "tables": written} for written in (final, tables)]
+    return next((each for each in able if valid(each) is not None), document)
 
 
 @st.composite
