@@ -197,13 +197,13 @@ def test_batches_of_several_days_have_their_dates(waiting_job: Job, page: Page) 
 def test_view_waits_for_the_first_batch(waiting_job: Job, page: Page, pictures: Path) -> None:
     """Before a run, and before a run's first batch, the view says what it waits for; then it fills."""
     expect(page.locator("#state")).to_have_text("waiting")
-    expect(page.get_by_role("heading", name="Waiting for the first batch")).to_be_visible()
+    expect(page.get_by_role("heading", name="No batch yet")).to_be_visible()
     page.screenshot(path=pictures / "empty.png")
     waiting_job.start()
     expect(page.locator("#state")).to_have_text("running")
     waiting_job.commit()
     expect(page.get_by_role("figure").first).to_be_visible()
-    expect(page.get_by_role("heading", name="Waiting for the first batch")).to_be_hidden()
+    expect(page.get_by_role("heading", name="No batch yet")).to_be_hidden()
 
 
 def test_hostile_error_text_stays_text(running_job: Job, page: Page, pictures: Path) -> None:

@@ -650,6 +650,9 @@ def test_letters_are_searched_page_by_page(described_job: Job, page: Page) -> No
     page.get_by_role("button", name="bids/0/59").click()
     expect(page.get_by_label("Value, to be mended")).to_have_value(HOSTILE.decode())
     assert page.locator(".view img").count() == 0
+    page.get_by_label("Text in it").fill("a" * 201)
+    page.get_by_role("button", name="Search").click()
+    expect(page.get_by_text("It was refused: String should have at most 200 characters")).to_be_visible()
 
 
 def test_an_untouched_letter_is_replayed_as_it_is(described_job: Job, page: Page, tmp_path: Path) -> None:

@@ -40,7 +40,8 @@ async function request(path, { timeout = TIMEOUT_MS, ...options } = {}) {
   } catch (error) {
     throw new ApiError("The sidecar does not answer", `${error.message}. The figures below are the last known ones.`);
   }
-  const problem = await problemOf(response, options.method && "It was refused");
+  const refused = options.method || [400, 422].includes(response.status);
+  const problem = await problemOf(response, refused ? "It was refused" : undefined);
   // Another token may have the right that this one lacks.
   const asks = response.status === 401 || (response.status === 403 && token());
   if (!asks) throw problem;

@@ -5,7 +5,7 @@ import { byId, element, setChildren, setText, table } from "./dom.js";
 import { NONE, ago, duration, exact, momentOf, written } from "./format.js";
 
 const ASK_MS = 2000;
-const HEADINGS = ["Pipeline", "State", "Lag", "Throughput", "Oldest progress", "Last batch", "Alerts"];
+const HEADINGS = ["Pipeline", "State", "Alerts", "Lag", "Throughput", "Oldest progress", "Last batch"];
 
 const pathOf = (name) => `pipelines/${encodeURIComponent(name)}/`;
 
@@ -22,11 +22,11 @@ function rowOf(pipeline) {
   return [
     element("a", { text: name, attributes: { href: pathOf(name) } }),
     element("span", { className: "state", text: state, attributes: { "data-state": state } }),
+    alerts.length ? element("ul", { children: alerts.map((text) => element("li", { text })) }) : "none",
     lag === null ? "unknown" : `${exact(lag)} records`,
     rate === null ? NONE : written(rate, "records/s"),
     progressOf(pipeline),
     age === null ? NONE : ago(age),
-    alerts.length ? element("ul", { children: alerts.map((text) => element("li", { text })) }) : "none",
   ];
 }
 
