@@ -62,7 +62,7 @@ def _check_regrouping(groups: ResultGroups) -> None:
         raise ValueError(
             f"{field}.by: {quoted(by)} has more columns than the {whose} "
             f"{quoted(pipeline.key)}, or names the stream of one; name that key alone and without a stream, "
-            "or leave a column of it out"
+            "and take other columns by a measure such as `first`, or leave a column of the key out"
         )
     if groups.closers or groups.times or not groups.needs_final:
         return

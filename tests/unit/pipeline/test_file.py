@@ -187,7 +187,7 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         (
             "publish",
             {"by_item": {"topic": "out"}},
-            "publish.by_item: rows of by_item are neither those of a stream, a row step, a lookup or a join",
+            "publish.by_item: groups are written to tables alone; leave by_item out here",
         ),
         (
             "publish",

@@ -69,7 +69,7 @@ def test_rows_of_steps_are_published_beside_the_results() -> None:
         ),
         (
             {"publish": {"by_key": {"topic": "out"}}},
-            "publish.by_key: rows of by_key are neither those of a stream, a row step, a lookup or a join",
+            "publish.by_key: groups are written to tables alone; leave by_key out here",
         ),
         (
             {"publish": {"dear": {"topic": "all.items"}}},
