@@ -6,7 +6,6 @@ letter is replayed twice.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -42,7 +41,7 @@ class Replay:
     """A replay of a dead letter.
 
     Args:
-        at: the time of the replay, in Unix seconds.
+        at: the time of the replay by the database's clock, in Unix seconds.
         by: the name of whoever replayed it.
         changed: whether the value that was sent differs from the dead letter's.
         to_offset: the new record's offset in the same partition; `None` while it is being sent, and for ever
@@ -118,7 +117,7 @@ class Replayer:
                 timestamp.
             UnreachableError: the broker does not answer; the record may be in Kafka nevertheless.
         """
-        claimed = Replay(time.time(), self._by, value != letter.value, None)
+        claimed = Replay(self._ops.now(), self._by, value != letter.value, None)
         _claim(self._ops, self._pipeline, letter.at, claimed)
         here = _here(self._pipeline, letter.at)
         try:
@@ -168,7 +167,7 @@ def replayed(ops: OpsDatabase, pipeline: str, letters: Iterable[DeadLetter]) -> 
 
 def replayed_places(ops: OpsDatabase, pipeline: str) -> set[tuple[str, int, int]]:
     """Return topic, partition and offset of all dead letters of a pipeline that have been replayed."""
-    done = replays.c.to_offset.is_not(None) | (replays.c.at >= time.time() - _CUT_OFF_SECONDS)
+    done = replays.c.to_offset.is_not(None) | (replays.c.at >= ops.now() - _CUT_OFF_SECONDS)
     query = sa.select(replays.c.topic, replays.c.partition, replays.c.offset)
     with ops.engine.connect() as connection:
         rows = connection.execute(query.where(replays.c.pipeline == pipeline, done))

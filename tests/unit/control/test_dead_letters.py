@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 from threading import Barrier
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -217,9 +216,10 @@ def test_a_replay_that_cannot_be_is_refused_with_why(
 def test_a_replay_that_was_cut_off_may_be_repeated_after_a_while(
     ops: OpsDatabase, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that failed may be at once; one that is on its way may not. The clock stands still."""
-    now = time.time()
-    monkeypatch.setattr("endmark.control.replays.time", SimpleNamespace(time=lambda: now))
+    """One that failed may be at once; one that is on its way may not. The database's clock stands still."""
+    now = ops.now()
+    monkeypatch.setattr(OpsDatabase, "now", lambda _: now)
+    monkeypatch.setattr(time, "time", lambda: now + 3_600)  # a host whose clock is wrong
     letter = dead_letter(table, Coordinates("bids", 0, 4))
 
     def again() -> None:
