@@ -208,7 +208,7 @@ def test_the_sidecar_shares_what_is_asked_for_again_and_again(tmp_path: Path) ->
 
 
 def test_large_answers_are_made_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of batches and of dead letters count apart."""
+    """Answers with batches have one limit, and answers with dead letters have another one."""
     url = f"sqlite:///{tmp_path / 'ops.db'}"
     with closing(OpsDatabase(url)) as database:
         database.describe(PIPELINE, TOLD.model_dump())

@@ -62,8 +62,8 @@ FURTHER: list[tuple[dict[str, Any], dict[str, Any]]] = [
 def test_no_key_is_forgotten_before_a_stage_on_the_same_key(
     further: dict[str, Any], relations: dict[str, Any]
 ) -> None:
-    """That stage remembers the keys that the first join announces. A row that uses a forgotten key again made
-    a result of the first join. The further stage could not take it, and the job stopped."""
+    """The further stage remembers the keys that the first join announces. So a row that uses a forgotten key
+    again gave a result of the first join which the further stage could not take. The job stopped."""
     plain = {
         "columns": {"order_id": "long", "seller_id": "long", "at": "timestamp"},
         "event_time": {"column": "at"},
