@@ -113,6 +113,23 @@ def test_a_start_uses_its_archive(home: Path) -> None:
     assert not archive.exists()
 
 
+def test_a_program_that_fails_leaves_no_archive(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next start records another one. An archive without the classes of a batch was used for ever."""
+    jars = spark_jars(print)
+    the_archive(jars).unlink()
+    (tmp_path / "failing.py").write_text(f"{STARTED}\nraise SystemExit(1)\n")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setattr(class_archive, "_EXERCISE", "failing")
+    said: list[str] = []
+    local_jars(said.append)
+
+    assert archive_of(jars) is None
+    assert not class_archive._in_vain(jars).exists()
+    assert "going on without: the program that Java records has failed" in said[-1]
+
+
 def test_an_archive_is_of_its_jars(home: Path, tmp_path: Path) -> None:
     """With others, Java would leave it aside."""
     jars = local_jars(print)

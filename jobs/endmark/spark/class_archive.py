@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from endmark.embedded.jars import Say
 
 _RECORD_SECONDS = 900  # against a program that hangs; beside twenty programs on two cores it took 187 s
+_EXERCISE = "endmark.spark.class_exercise"
 _KEPT = 3  # archives, of 190 MB each
 
 
@@ -78,10 +79,13 @@ def _record(jars: Sequence[Path], held: int) -> Path:
     partial.unlink(missing_ok=True)
     for former in _home().glob(f"{_place()}-*.jsa"):
         former.unlink(missing_ok=True)  # a session that uses an archive records none
-    said = _exercised(jars, partial, held)
+    failed, said = _exercised(jars, partial, held)
     if not partial.exists():
         _in_vain(jars).touch()
         raise MissingPartError(f"Java has recorded no classes: {said.strip()[-500:]}")
+    if failed:  # a starved machine did that; the archive lacked a fifth of the classes, for all later starts
+        partial.unlink()
+        raise MissingPartError(f"the program that Java records has failed: {said.strip()[-500:]}")
     with partial.open("rb") as written:
         os.fsync(written.fileno())
     _in_vain(jars).unlink(missing_ok=True)
@@ -102,8 +106,8 @@ def _remove_unused() -> None:
         archive.unlink(missing_ok=True)
 
 
-def _exercised(jars: Sequence[Path], archive: Path, held: int) -> str:
-    """Run the program whose classes Java records, and return its stderr.
+def _exercised(jars: Sequence[Path], archive: Path, held: int) -> tuple[bool, str]:
+    """Run the program whose classes Java records; return whether it failed, and its stderr.
 
     Args:
         jars: the jars of the session.
@@ -113,7 +117,7 @@ def _exercised(jars: Sequence[Path], archive: Path, held: int) -> str:
     require_java()
     recorded = f"-XX:ArchiveClassesAtExit={archive} -Xlog:cds=off,cds+dynamic=off"
     options = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {recorded}"
-    command = [sys.executable, "-m", "endmark.spark.class_exercise", *map(str, jars)]
+    command = [sys.executable, "-m", _EXERCISE, *map(str, jars)]
     try:
         ended = subprocess.run(
             command,
@@ -125,8 +129,8 @@ def _exercised(jars: Sequence[Path], archive: Path, held: int) -> str:
             pass_fds=[held],
         )
     except subprocess.TimeoutExpired:
-        return f"it took more than {_RECORD_SECONDS} s"
-    return ended.stderr
+        return True, f"it took more than {_RECORD_SECONDS} s"
+    return ended.returncode != 0, ended.stderr
 
 
 @contextmanager
