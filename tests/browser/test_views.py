@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from endmark.control import forecasts
 from endmark.control.changes import LINES
@@ -731,6 +731,25 @@ def test_who_may_not_read_is_asked_for_a_token_once(running_job: Job, page: Page
     page.get_by_label("Token of the sidecar").fill(READER)
     page.keyboard.press("Enter")
     expect(page.locator("#batch")).to_have_text("#119")
+
+
+@pytest.mark.parametrize("reach", [{"tokens": f"bob:read:{READER}"}])
+def test_an_answer_to_a_request_without_a_token_that_comes_late_asks_for_none(
+    running_job: Job, page: Page
+) -> None:
+    """The dialog was shown once more, above a page that had its token, and the page had no figures."""
+    late, address = list[Route](), page.url
+    page.goto("about:blank")
+    page.route("**/status", lambda route: route.continue_() if late else late.append(route))
+    with page.expect_request("**/status"):
+        page.goto(address)
+    page.get_by_label("Token of the sidecar").fill(READER)
+    page.keyboard.press("Enter")
+    asked = page.get_by_role("dialog", name="Token")
+    expect(asked).to_be_hidden()
+    late[0].fulfill(status=401, json={"detail": "this needs a token"})
+    expect(page.locator("#batch")).to_have_text("#119")
+    expect(asked).to_be_hidden()
 
 
 def test_the_page_says_what_any_field_takes(described_job: Job, page: Page) -> None:

@@ -32,6 +32,7 @@ export async function problemOf(response, title = "The sidecar has no current fi
 }
 
 async function request(path, { timeout = TIMEOUT_MS, ...options } = {}) {
+  const sent = token();
   const headers = { ...options.headers, ...headersWithToken() };
   let response;
   try {
@@ -45,6 +46,7 @@ async function request(path, { timeout = TIMEOUT_MS, ...options } = {}) {
   // Another token may have the right that this one lacks.
   const asks = response.status === 401 || (response.status === 403 && token());
   if (!asks) throw problem;
+  if (token() !== sent) return request(path, { timeout, ...options }); // one was given while this was under way
   if (await askForToken(problem.message, options.method)) return request(path, { timeout, ...options });
   throw options.method ? problem : new ApiError(problem.title, `${problem.message}. Reload this page to be asked again.`);
 }
