@@ -60,7 +60,8 @@ def ops(
     warehouse: Annotated[
         str | None,
         typer.Option(
-            help="Directory or s3:// URL of the Delta tables; {pipeline} in it is a pipeline's name.",
+            help="Directory or s3:// URL of the Delta tables; {pipeline} in it is a pipeline's name, and "
+            "must be in it if there are several.",
             envvar="ENDMARK_WAREHOUSE",
         ),
     ] = None,
