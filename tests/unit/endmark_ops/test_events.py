@@ -19,7 +19,7 @@ from endmark_ops import feed as feeds
 from endmark_ops import health
 from endmark_ops.feed import Feed, Feeds, FullError
 from endmark_ops.source import OpsReader, OpsSource, Snapshot
-from support.ops_job import PIPELINE, Job, described_job, job_in
+from support.ops_job import PIPELINE, Job, described_job
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -37,14 +37,6 @@ class Counted(OpsSource):
     def batches(self, after: int, limit: int) -> Sequence[FinishedBatch]:
         self.listed += 1
         return super().batches(after, limit)
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> Iterator[Job]:
-    with job_in(tmp_path) as job:
-        job.start()
-        job.commit()
-        yield job
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import http.client
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -13,18 +11,10 @@ import pytest
 from endmark_ops import feed as feeds
 from endmark_ops.app import create_app
 from support.ops_client import OpsClient
-from support.ops_job import API, Job, job_in
+from support.ops_job import API, Job
 from support.ops_sidecar import Sidecar
 
 pytestmark = pytest.mark.timeout(400)
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> Iterator[Job]:
-    with job_in(tmp_path) as job:
-        job.start()
-        job.commit()
-        yield job
 
 
 def test_streams_end_in_time_and_leave_their_places(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:

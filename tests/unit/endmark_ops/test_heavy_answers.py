@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,17 +13,9 @@ from endmark_ops.app import create_app
 from endmark_ops.reach import Reach
 from endmark_ops.routes import dead_letters
 from support.ops_client import OpsClient
-from support.ops_job import API, Job, job_in
+from support.ops_job import API, Job
 
 pytestmark = pytest.mark.timeout(120)
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> Iterator[Job]:
-    with job_in(tmp_path) as job:
-        job.start()
-        job.commit()
-        yield job
 
 
 def test_charts_do_not_wait_for_a_search_in_a_store_that_is_away(
