@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +16,6 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import strategies as st
 from pyspark import TaskContext
 
 from endmark.pipeline import Pipeline
@@ -29,7 +30,6 @@ from simulation.run import Run, Schedule
 from simulation.shrink import shrunk
 from simulation.state_store import StateStore
 from simulation.world import SEEDS_OF_A_WORLD, World, world_of
-from support.cases import examples
 from support.mutation import Mutant, load
 from support.verify_world import bid, close, item, make_pipeline
 
@@ -70,15 +70,24 @@ def test_a_seed_repeats(number: int) -> None:
     assert len({each.trace_hash for each in first}) == REPEATED
 
 
-def test_a_world_is_the_same_whatever_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hypothesis draws constants of loaded modules: a seed alone had another world than in a campaign."""
-    numbers = st.integers(0, 1 << 40)
-    before = examples(numbers, 100, 1)
-    (tmp_path / "loaded_later.py").write_text(f"NUMBERS = {list(range(1 << 39, (1 << 39) + 1000))}\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    importlib.import_module("loaded_later")
+# Draws numbers before and after a module with many constants is loaded. It has a process of its own, since
+# Hypothesis keeps these constants.
+DRAWN_TWICE = """
+from hypothesis import strategies as st
+from support.cases import examples
 
-    assert examples(numbers, 100, 1) == before
+numbers = st.integers(0, 1 << 40)
+before = examples(numbers, 100, 1)
+import loaded_later
+assert examples(numbers, 100, 1) == before
+"""
+
+
+def test_a_world_is_the_same_whatever_is_loaded(tmp_path: Path) -> None:
+    """Hypothesis draws constants of loaded modules: a seed alone had another world than in a campaign."""
+    (tmp_path / "loaded_later.py").write_text(f"NUMBERS = {list(range(1 << 39, (1 << 39) + 1000))}\n")
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    subprocess.run([sys.executable, "-c", DRAWN_TWICE], env=os.environ | {"PYTHONPATH": path}, check=True)
 
 
 def test_an_expression_is_asked_once_about_a_text() -> None:

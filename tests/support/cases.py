@@ -49,7 +49,8 @@ def drawn(strategy: st.SearchStrategy[T], count: int) -> tuple[list[T], int]:
 def examples(strategy: st.SearchStrategy[T], count: int, chosen: int) -> list[T]:
     """Examples that a seed always gives.
 
-    Some of Hypothesis's values are constants of the modules that are loaded, which hang on what ran before.
+    Hypothesis takes some values from constants of the modules that are loaded. None are taken here, since
+    other modules would then give other examples.
     """
     found: list[T] = []
 
