@@ -13,7 +13,7 @@ from endmark_ops.access import READS
 REQUESTS = 200  # the most requests at a time; up to `feed.PLACES` of them listen for events
 HEAD_BYTES = 16_384
 BODY_BYTES = 8_000_000  # room for a record of a megabyte, if JSON writes each of its bytes with six
-# Reads have no use for a body, and may need no token: 100 bodies of 8 MB took 780 MB of memory.
+# Reads have no use for a body, and may need no token: 100 bodies of 8 MB are more than compose gives.
 BODY_BYTES_OF_READS = 10_000
 HEAD_SECONDS = 5.0
 SENT_SECONDS = 60.0

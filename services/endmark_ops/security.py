@@ -36,7 +36,8 @@ _NAMES = frozenset(name for name, _ in _ADDED)
 class KnownHosts:
     """ASGI middleware that refuses requests to host names that the sidecar is not known by.
 
-    Without this, DNS rebinding would let a web page read the sidecar's answers.
+    Without this, DNS rebinding would let a web page read the sidecar's answers. Starlette has such a
+    middleware, but its answer is a bare text that does not say what to do.
 
     Args:
         app: the application behind the middleware.

@@ -119,7 +119,7 @@ def require_fit(relation: Relation, there: Definition, dialect: sa.Dialect) -> N
                 f"{name}: column {column!r} is {declared.type or 'of no type'}, which {kind} could not hold "
                 f"unchanged; {_advice(declared, backend)}make it {_instead(kind, backend)}"
             )
-        if column in relation.key and _is_beside_the_key(declared, kind, backend):
+        if column in relation.key and _fits_beside_the_key(declared, kind, backend):
             raise ConfigError(
                 f"{name}: column {column!r} of the key is {declared.type}, which the database orders or "
                 f"compares otherwise than its values; make it {_instead(kind, backend)}, or name another key"
@@ -166,9 +166,9 @@ def why_unpaged(relation: Relation, there: Definition, dialect: sa.Dialect) -> s
 
 def holds(declared: Column, kind: ColumnType, backend: Backend) -> bool:
     """Return whether a column of a table can be declared as a type, so that no value changes on the way."""
-    found = re.fullmatch(_TYPES[backend][kind.domain], declared.type)
-    if not found and _is_beside_the_key(declared, kind, backend):
+    if _fits_beside_the_key(declared, kind, backend):
         return True
+    found = re.fullmatch(_TYPES[backend][kind.domain], declared.type)
     if not found or kind.domain is not Domain.DECIMAL:
         return found is not None
     if backend == "sqlite":
@@ -177,7 +177,8 @@ def holds(declared: Column, kind: ColumnType, backend: Backend) -> bool:
     return scale <= kind.scale and digits - scale <= kind.precision - kind.scale
 
 
-def _is_beside_the_key(declared: Column, kind: ColumnType, backend: Backend) -> bool:
+def _fits_beside_the_key(declared: Column, kind: ColumnType, backend: Backend) -> bool:
+    """Return whether a column can be declared as a type beside the key, and in no key."""
     pattern = _MYSQL_BESIDE_THE_KEY.get(kind.domain) if backend == "mysql" else None
     return pattern is not None and re.fullmatch(pattern, declared.type, re.DOTALL) is not None
 

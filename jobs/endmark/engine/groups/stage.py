@@ -87,7 +87,7 @@ class GroupStage:
         reporters: the number of buckets of the stage before.
         buckets: the buckets of this stage.
         behind_groups: whether the stage before is one of groups, too.
-        next_patterns: read the patterns that close groups of the next stage; empty if this stage is the last.
+        next_patterns: the readers of the patterns that close groups of the next stage; empty in the last one.
     """
 
     groups: tuple[StageGroups, ...]
