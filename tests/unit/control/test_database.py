@@ -506,7 +506,8 @@ def test_a_job_says_that_its_file_was_removed(tmp_path: Path, monkeypatch: pytes
 
 def test_the_file_is_for_its_user_alone(tmp_path: Path) -> None:
     """Whichever command opens it first, and whatever the mask. A file that exists keeps its rights."""
-    (tmp_path / "shared.db").touch(0o644)
+    (tmp_path / "shared.db").touch()
+    (tmp_path / "shared.db").chmod(0o644)
     before = os.umask(0o022)
     try:
         for name in ("own.db", "shared.db"):
