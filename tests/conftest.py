@@ -97,6 +97,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place.get(item.path, len(LONG)))
 
 
+@pytest.fixture(autouse=True)
+def mask_of_before() -> Iterator[None]:
+    """Undo the mask of files that a command of the product gives the process of the tests."""
+    mask = os.umask(0)
+    os.umask(mask)
+    yield
+    os.umask(mask)
+
+
 @pytest.fixture(scope="session")
 def jars() -> list[Path]:
     """The jars of a Spark session that reads Kafka and writes Delta, with an archive of its classes."""

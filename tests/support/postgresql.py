@@ -66,8 +66,9 @@ class PostgreSql(Part):
         password = self._data_dir / "password"
         password.write_text(self._password)
         if not os.geteuid():
-            shutil.chown(self._data_dir, _NOBODY, _NOBODY)
-            shutil.chown(password, _NOBODY, _NOBODY)
+            # The mask of the process may have made files that nobody cannot read.
+            for file in (self._data_dir, *self._data_dir.rglob("*")):
+                os.chown(file, _NOBODY, _NOBODY, follow_symlinks=False)
         options = ["-D", tables, "-U", "endmark", "-A", "scram-sha-256", f"--pwfile={password}"]
         # Not the order of bytes, which tables of others do not have either.
         options += ["--encoding=UTF8", "--locale-provider=icu", "--icu-locale=en", "--locale=C"]
