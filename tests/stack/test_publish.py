@@ -34,6 +34,11 @@ from support.warehouse import Warehouse, wait_for
 
 OPTIONS = FeedOptions(seed=5, minutes=0.1, rate=1_500, sellers=500, bad_rate=0.002)
 PARTITIONS = 3
+# The groups by item once more, by their number of bids, and both kinds of groups as topics.
+SIZES = "  sizes: {from: by_item, aggregate: {by: bids, measures: {items: count, most: {sum: highest_bid}}}}"
+PUBLISH = """
+publish: {matched: {topic: joined}, by_item: {topic: final}, sizes: {topic: sizes, mode: changes}}
+"""
 NOTHING = {"category": {"equals": "of no item"}}
 
 
@@ -151,12 +156,15 @@ def as_counts(rows: Any) -> Counter[str]:
 def test_topic_equals_tables_after_a_crash(tmp_path: Path) -> None:
     """Killed after all of a batch was published and before it was committed, so that it is repeated: then
     the topic has all results and output punctuations of the tables, and nothing is out of order but repeats,
-    which their headers tell apart."""
+    which their headers tell apart. A topic of groups has the rows of their table, as has one of a rollup."""
     pipeline = tmp_path / "published.yaml"
     text = AUCTION.read_text().replace("punctuated_on: item_id", "punctuated_on: [item_id, category]", 1)
-    pipeline.write_text(f"{text}\npublish: {{matched: {{topic: joined}}}}\n")
+    text = text.replace("\ntables:\n", f"\n{SIZES}\ntables:\n  sizes: {{mode: changes}}\n")
+    pipeline.write_text(
+        text.replace("highest_bid:", "prices: {sorted: bids.price}\n        highest_bid:") + PUBLISH
+    )
     with Broker(tmp_path / "broker") as broker:
-        create_topics(broker.bootstrap, {"joined": PARTITIONS})
+        create_topics(broker.bootstrap, {"joined": PARTITIONS, "final": PARTITIONS, "sizes": PARTITIONS})
         warehouse = Warehouse(tmp_path, broker, f"sqlite:///{tmp_path / 'relation.db'}", OPTIONS, pipeline)
         warehouse.feed()
         promise_everywhere(broker.bootstrap, "items")
@@ -168,6 +176,7 @@ def test_topic_equals_tables_after_a_crash(tmp_path: Path) -> None:
         again = warehouse.run_to_the_end()
         report = warehouse.verify()
         found = read_topic(broker.bootstrap, "joined")
+        groups, sizes = (read_topic(broker.bootstrap, topic) for topic in ("final", "sizes"))
 
     assert report.ok, report.to_json()
     assert "Traceback" not in again.log.read_text()
@@ -182,6 +191,13 @@ def test_topic_equals_tables_after_a_crash(tmp_path: Path) -> None:
     assert punctuations[spelled(pattern)] == 1
     punctuations[spelled(pattern)] = PARTITIONS
     assert Counter(spelled(record.spoken[MARK]) for record in once if not record.is_result) == punctuations
+    for records, table, key in ((groups, "groups", "item_id"), (sizes, "sizes", "bids")):
+        written = DeltaTable(tmp_path / "warehouse" / table).to_pyarrow_table().to_pylist()
+        mine = without_repeats(records)
+        said = [record.spoken | ({"batch": record.batch} if table == "sizes" else {}) for record in mine]
+        assert len(written) > 1
+        assert Counter(map(spelled, said)) == Counter(map(spelled, written))
+        assert [json.loads(record.key or b"") for record in mine] == [{key: row[key]} for row in said]
 
 
 def promise_everywhere(bootstrap: str, topic: str) -> None:

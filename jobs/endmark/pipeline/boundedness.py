@@ -496,12 +496,13 @@ def _result_groups(groups: ResultGroups, inputs: list[_Input]) -> State:
 
 
 def _unless_written(groups: Groups, found: State) -> State:
-    """Return the state of some groups. If a table has their rows so far, they need not be closed."""
+    """Return the state of some groups. If their rows so far are written, they need not be closed."""
     if found.bounded_by or groups.needs_final:
         return found
     named = groups.references.values() if isinstance(groups, ResultGroups) else groups.key
-    table = groups.pipeline.directories[groups.running_role]
-    note = f"one for each value of {', '.join(named)}, for {table}"
+    pipeline, role = groups.pipeline, groups.running_role
+    place = pipeline.directories.get(role) or f"topic {pipeline.output_topics[role]}"
+    note = f"one for each value of {', '.join(named)}, for {place}"
     return State(groups.step, _GROUPS, note=note, declared=True)
 
 

@@ -9,25 +9,30 @@ order. A row that a lookup parks comes later by the time for which it may be par
 
 A batch has no order of its own, and rows without a partner come with the batch that moves progress beyond
 their window. So `spread` is added: the event time by which a stream may move on in one batch.
+
+Groups become final in any order of time. A final group comes once, so its key is one that is unique.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from endmark.domain import Domain
 from endmark.errors import ConfigError
 from endmark.operators.stream_join.presets import Propagation
 from endmark.pipeline.fields import require_name
-from endmark.pipeline.sources import COORDINATES
+from endmark.pipeline.nullable_columns import columns_of_groups, columns_of_results, columns_of_rows
+from endmark.pipeline.steps import AggregateStep
+from endmark.pipeline.tables import FINAL, is_running_role
+from endmark.types import ColumnType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from endmark.pipeline.model import Pipeline
     from endmark.pipeline.stage import Stage
-    from endmark.types import ColumnType
 
 FOR_EVER = timedelta(days=36_500)  # the longest duration that a file takes
 _UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
@@ -47,6 +52,8 @@ class ChainedStream:
         ahead: the bound `event_time.ahead`, which is that of the stream with the event time.
         punctuated_on: the columns that its punctuations restrict.
         skipped_on: the columns with nulls that punctuations restrict, too, and that no stream can declare.
+        unique: the columns of which no two rows have the same values.
+        of_groups: whether the rows are groups.
     """
 
     name: str
@@ -55,21 +62,27 @@ class ChainedStream:
     time: str
     lateness: timedelta
     ahead: timedelta | None
-    punctuated_on: tuple[str, ...]
-    skipped_on: tuple[str, ...]
+    punctuated_on: tuple[str, ...] = ()
+    skipped_on: tuple[str, ...] = ()
+    unique: tuple[str, ...] = ()
+    of_groups: bool = False
 
     @property
     def entry(self) -> dict[str, Any]:
         """The entry under `streams`, as a pipeline file has it."""
         found: dict[str, Any] = {
             "topic": self.topic,
-            "columns": {name: str(kind) for name, kind in self.columns.items()},
+            "columns": {name: str(kind) for name, kind in self.columns.items() if not kind.many},
             "event_time": {"column": self.time, "lateness": _written(self.lateness)},
         }
+        if len(found["columns"]) < len(self.columns):
+            found["extra"] = "ignore"
         if self.ahead != timedelta(hours=1):
             found["event_time"]["ahead"] = None if self.ahead is None else _written(self.ahead)
         if self.punctuated_on:
             found["punctuated_on"] = list(self.punctuated_on)
+        if self.unique:
+            found["unique"] = list(self.unique)
         if self.skipped_on:
             found["quarantine"] = "off"
         return {self.name: found}
@@ -77,20 +90,29 @@ class ChainedStream:
     def lines(self) -> Iterator[str]:
         """Yield the entry as YAML, with remarks."""
         entry = self.entry[self.name]
-        yield "# After a crash, a batch may come twice; docs/semantics.md has the step that drops repeats."
+        step = "docs/semantics.md has the step that drops repeats"
+        repeats = "its repeats are violations" if self.unique else step
+        yield f"# After a crash, a batch may come twice; {repeats}."
         yield "streams:"
         yield f"  {self.name}:"
         yield f"    topic: {self.topic}"
         yield "    columns:"
         yield from (f"      {name}: {_quoted(kind)}" for name, kind in entry["columns"].items())
+        if "extra" in entry:
+            yield "    # A stream has no columns with arrays."
+            yield "    extra: ignore"
         times = ", ".join(f"{name}: {_yaml(value)}" for name, value in entry["event_time"].items())
-        yield "    # Windows and lateness of the pipeline that publishes, and how far a batch of it moves on."
+        windows = "Windows and lateness of the pipeline that publishes, and how far a batch of it moves on."
+        yield f"    # {'Groups come in any order of time.' if self.of_groups else windows}"
         yield f"    event_time: {{{times}}}"
-        if self.lateness == FOR_EVER:
+        if self.lateness == FOR_EVER and not self.of_groups:
             yield "    # Its join has no window, so rows may be of any age: only punctuations free state."
         if self.punctuated_on:
             yield "    # Another key than that of the pipeline that publishes needs punctuation_scope: topic."
             yield f"    punctuated_on: [{', '.join(self.punctuated_on)}]"
+        if self.unique:
+            yield "    # A group is final once, so no two rows have the same key."
+            yield f"    unique: [{', '.join(self.unique)}]"
         if self.skipped_on:
             nulls = ", ".join(self.skipped_on)
             yield f"    # Punctuations on {nulls} are dead letters, since these columns may be null."
@@ -109,6 +131,8 @@ def chained(pipeline: Pipeline, step: str | None, spread: timedelta) -> ChainedS
         ConfigError: the step is not published, or no column of its rows has an event time in each of them.
     """
     name = _published(pipeline, step)
+    if isinstance(pipeline.steps.get(name), AggregateStep):
+        return _of_groups(pipeline, name)
     topic = pipeline.publish[name].topic
     promised: dict[str, None] = {}
     if name == pipeline.flow.results or name in pipeline.flow.ends:
@@ -116,12 +140,12 @@ def chained(pipeline: Pipeline, step: str | None, spread: timedelta) -> ChainedS
         stage = pipeline.last_stage if is_last else pipeline.stage_with(name)
         stream, lateness = _timed_by(stage), _disorder(stage)
         promised = dict.fromkeys(_promised(stage)) if is_last else {}
-        kinds = dict(_result_columns(stage))
+        kinds = dict(columns_of_results(stage))
     else:
         stream, _ = pipeline.flow.way_to(name)
         lateness = _own_disorder(pipeline, stream)
         stage = pipeline.stage_of(stream)
-        kinds = dict(_columns_of(stage, stream, pipeline.row_columns(name), stage.columns_behind(name)))
+        kinds = dict(columns_of_rows(stage, stream, pipeline.row_columns(name), stage.columns_behind(name)))
     declared = pipeline.inputs[stream].event_time
     return ChainedStream(
         name=name,
@@ -148,6 +172,38 @@ def _published(pipeline: Pipeline, step: str | None) -> str:
     except ValueError as error:
         raise ConfigError(str(error)) from error
     return step
+
+
+def _of_groups(pipeline: Pipeline, step: str) -> ChainedStream:
+    """Return the stream of an aggregate's groups."""
+    topic = pipeline.publish[step].topic
+    role = next(role for role, name in pipeline.output_topics.items() if name == topic)
+    groups = pipeline.groups_of(role)
+    kinds = columns_of_groups(groups)
+    times = [
+        name
+        for name, kind in kinds.items()
+        if kind.domain is Domain.TIMESTAMP and not (kind.many or kind.nullable)
+    ]
+    if not times:
+        raise ConfigError(
+            f"steps.{step}: no column of its groups is a time that each of them has, and a stream needs one; "
+            "add a measure such as the `max` of an event time"
+        )
+    has_nulls = any(kinds[name].nullable for name in groups.key)
+    is_running = is_running_role(role)
+    bounds = [stream.event_time.ahead for stream in pipeline.streams.values()]
+    known = [bound for bound in bounds if bound is not None]
+    return ChainedStream(
+        name=step,
+        topic=topic,
+        columns=kinds | ({FINAL: ColumnType.BOOLEAN} if is_running else {}),
+        time=times[0],
+        lateness=FOR_EVER,
+        ahead=None if len(known) < len(bounds) else max(known),
+        unique=() if has_nulls or is_running else groups.key,
+        of_groups=True,
+    )
 
 
 def _timed_by(stage: Stage) -> str:
@@ -205,47 +261,6 @@ def _promised(stage: Stage) -> Iterator[str]:
         promised = promised if rule is Propagation.EARLY else ()
         names = [*stage.key_columns(given), *(f"{given}_{column}" for column in promised)]
         yield from (name for name in names if name in shown)
-
-
-def _result_columns(stage: Stage) -> Iterator[tuple[str, ColumnType]]:
-    """Yield the columns of results, which are nullable if a result may have a null there."""
-    joined = dict(_joined_columns(stage))
-    for name, kind in stage.columns:
-        before = joined.get(name)  # None: a row step behind the join has derived it
-        present = before is not None and before.required == kind and not before.nullable
-        yield name, replace(kind, nullable=not present)
-
-
-def _joined_columns(stage: Stage) -> Iterator[tuple[str, ColumnType]]:
-    """Yield the columns of results in front of the row steps of the join, as `_result_columns` does."""
-    for given in stage.shown_inputs:
-        columns = stage.columns_of(given)
-        absent = given not in stage.present_inputs
-        if stage.earlier is not None and given == stage.derived:
-            known = dict(_result_columns(stage.earlier))
-            found = [(name, known.get(name, replace(kind, nullable=True))) for name, kind in columns]
-        else:
-            own = stage.pipeline.stream_columns(given)
-            found = list(_columns_of(stage, given, own, columns))
-        for name, kind in found:
-            yield name, replace(kind, nullable=True) if absent else kind
-
-
-def _columns_of(
-    stage: Stage, stream: str, own: Mapping[str, ColumnType], columns: Sequence[tuple[str, ColumnType]]
-) -> Iterator[tuple[str, ColumnType]]:
-    """Yield columns of rows of a stream, which are nullable if a row may have a null there.
-
-    Args:
-        stage: the stage of the stream.
-        stream: the stream.
-        own: the stream's own columns.
-        columns: all columns by their names in results, with those of relations.
-    """
-    present = {f"{stream}_{name}" for name, kind in own.items() if not kind.nullable}
-    present |= {*stage.key_columns(stream), *(f"{stream}_{name}" for name in COORDINATES)}
-    for name, kind in columns:
-        yield name, replace(kind, nullable=name not in present)
 
 
 def _yaml(value: str | None) -> str:

@@ -11,6 +11,7 @@ from endmark.pipeline.fields import quoted, require_column, require_key_column, 
 from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.group_checks import check_groups
 from endmark.pipeline.record_parts import Origin
+from endmark.pipeline.steps import AggregateStep
 from endmark.pipeline.tables import RESERVED, is_group_role, is_latest_role, require_layout
 from endmark.pipeline.unions import require_alike
 from endmark.pipeline.upserted_rows import require_replaceable
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from endmark.pipeline.model import Pipeline
     from endmark.pipeline.stage import Stage
-    from endmark.pipeline.steps import Lookup
+    from endmark.pipeline.steps import Lookup, Publish
     from endmark.pipeline.tables import Table
 
 
@@ -75,8 +76,8 @@ def _check_topics(pipeline: Pipeline) -> None:
     topics = [stream.topic for stream in pipeline.streams.values()]
     if twice := next((topic for topic in topics if topics.count(topic) > 1), None):
         raise ValueError(f"streams: topic {twice!r} is named twice")
-    for step in pipeline.publish:
-        require_written(pipeline, step, f"publish.{step}")
+    for step, publish in pipeline.publish.items():
+        _check_published(pipeline, step, publish)
     published = [publish.topic for publish in pipeline.publish.values()]
     for step, publish in pipeline.publish.items():
         if publish.topic in topics:
@@ -92,6 +93,17 @@ def _check_topics(pipeline: Pipeline) -> None:
     if pipeline.control_topic in [*topics, *published]:
         raise ValueError(
             f"control.topic: {pipeline.control_topic!r} is a topic of a stream or of publish; name another"
+        )
+
+
+def _check_published(pipeline: Pipeline, step: str, publish: Publish) -> None:
+    if isinstance(pipeline.steps.get(step), AggregateStep):
+        return
+    require_written(pipeline, step, f"publish.{step}")
+    if publish.mode != "append":
+        raise ValueError(
+            f"publish.{step}.mode: {publish.mode} is for the groups of an aggregate; rows of {step} never "
+            "change, so leave it out"
         )
 
 
@@ -311,12 +323,12 @@ def _check_key_column(stage: Stage, place: int, field: str) -> None:
 
 
 def _check_names(pipeline: Pipeline) -> None:
-    for role, columns in pipeline.table_columns().items():
+    for field, columns in pipeline.column_names().items():
         seen: dict[str, str] = {}
         for name in columns:  # Spark and Delta ignore the case of letters in names
             if (other := seen.setdefault(name.lower(), name)) != name or columns.count(name) > 1:
                 raise ValueError(
-                    f"tables.{pipeline.directories[role]}: columns {other!r} and {name!r} are one to Delta; "
+                    f"{field}: columns {other!r} and {name!r} are one to Spark and Delta; "
                     "rename a stream, a relation, a column or a measure"
                 )
 
@@ -346,10 +358,10 @@ def _check_tables(pipeline: Pipeline) -> None:
             )
         _check_table(pipeline, name, table, role)
     for groups in pipeline.all_groups:
-        if not (groups.takers or {groups.final_role, groups.running_role} & roles.keys()):
+        if not (groups.is_final or groups.is_running):
             raise ValueError(
-                f"steps.{groups.step}: no table has its groups; add tables.{groups.step}: {{}}, or leave the "
-                "step out"
+                f"steps.{groups.step}: no table or topic has its groups; add tables.{groups.step}: {{}}, or "
+                "leave the step out"
             )
 
 

@@ -9,7 +9,14 @@ from endmark.operators.stream_join.presets import Propagation
 from endmark.pipeline.boundedness import states
 from endmark.pipeline.picture import about
 from endmark.pipeline.steps import RowStep, UnionStep
-from endmark.pipeline.tables import RESERVED, is_latest_role, is_running_role, is_step_role, step_of
+from endmark.pipeline.tables import (
+    RESERVED,
+    is_group_role,
+    is_latest_role,
+    is_running_role,
+    is_step_role,
+    step_of,
+)
 from endmark.types import JoinType
 
 if TYPE_CHECKING:
@@ -109,7 +116,7 @@ def explained(pipeline: Pipeline) -> Explanation:
     *before, last = pipeline.stages
     own = [_stage(stage, kept, last=False) for stage in before] + [_stage(last, kept, last=True)]
     own += [_groups(found, kept) for found in (pipeline.regrouped, pipeline.rollups) if found]
-    outputs = [*_tables(pipeline, kept), *_topics(pipeline)]
+    outputs = [*_tables(pipeline, kept), *_topics(pipeline, kept)]
     reads = tuple(_reading(pipeline, name) for name in pipeline.read_streams)
     return Explanation(pipeline.name, reads, tuple(own), tuple(outputs))
 
@@ -161,8 +168,13 @@ def _tables(pipeline: Pipeline, kept: Sequence[State]) -> Iterator[Output]:
         yield Output(name, "table", source, mode, _final(pipeline, role, kept))
 
 
-def _topics(pipeline: Pipeline) -> Iterator[Output]:
+def _topics(pipeline: Pipeline, kept: Sequence[State]) -> Iterator[Output]:
+    roles = {topic: role for role, topic in pipeline.output_topics.items()}
     for step, published in pipeline.publish.items():
+        role = roles[published.topic]
+        if is_group_role(role):
+            yield Output(published.topic, "topic", step, published.mode, _final(pipeline, role, kept))
+            continue
         is_last = step == pipeline.flow.results
         silent = not is_last or _punctuations(pipeline.last_stage) == _NONE
         behind = "no punctuations follow" if silent else "output punctuations follow"

@@ -79,17 +79,17 @@ class Groups(ABC):
 
     @property
     def is_running(self) -> bool:
-        """True if a table has the groups so far."""
-        return self.running_role in self.pipeline.laid_out
+        """True if a table or topic has the groups so far."""
+        return self.running_role in self.pipeline.written_roles
 
     @property
     def is_final(self) -> bool:
-        """True if a table has the final groups, or another aggregate takes them."""
-        return self.final_role in self.pipeline.laid_out or bool(self.takers)
+        """True if a table or topic has the final groups, or another aggregate takes them."""
+        return self.final_role in self.pipeline.written_roles or bool(self.takers)
 
     @property
     def needs_final(self) -> bool:
-        """True if groups must be final, since no table has them before, or another aggregate takes them."""
+        """True if groups must be final, since nothing has them before, or another aggregate takes them."""
         return not self.is_running or bool(self.takers)
 
     def running_columns(self) -> dict[str, ColumnType]:

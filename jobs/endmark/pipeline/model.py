@@ -34,13 +34,16 @@ from endmark.pipeline.steps import (
     Step,
 )
 from endmark.pipeline.tables import (
+    FINAL,
     RESERVED,
     TABLES,
     AnyTable,
     Table,
     final_role,
+    group_role,
     is_group_role,
     is_latest_role,
+    is_running_role,
     is_step_role,
     latest_role,
     running_role,
@@ -51,7 +54,7 @@ from endmark.pipeline.unions import united
 from endmark.types import ColumnType
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from datetime import timedelta
 
     from endmark.derived_times import DerivedTimes
@@ -119,7 +122,7 @@ class Pipeline(Model):
         field = f"tables.{name}.from" if table.source else f"tables.{name}"
         require_name({**self.steps, **self.streams}, source, field, "steps or streams")
         if isinstance(self.steps.get(source), AggregateStep):
-            return final_role(source) if table.mode == "append" else running_role(source)
+            return group_role(source, table.mode)
         if table.mode == "upsert" and flow.stands_before_joins(source):
             return latest_role(source)
         if table.mode != "append":
@@ -142,14 +145,28 @@ class Pipeline(Model):
             return groups.columns() if role == groups.final_role else groups.running_columns()
         return dict(self._behind(step_of(role)))
 
-    def table_columns(self) -> dict[str, list[str]]:
-        """Return the columns of each table by the kind of its rows. A name may stand twice."""
-        found = {"results": [name for name, _ in self.last_stage.columns]}
-        for groups in self.all_groups:
-            found[groups.final_role] = [*groups.key, *groups.aggregate.measures]
-            found[groups.running_role] = [*found[groups.final_role], *RUNNING]
-        found |= {role: [name for name, _ in self._behind(step_of(role))] for role in self.step_roles}
-        return {role: found[role] for role in self.laid_out}
+    def topic_columns(self, role: str) -> dict[str, ColumnType]:
+        """Return the columns of a topic, given the kind of its rows. Headers have the number of the batch."""
+        if is_running_role(role):
+            return self.groups_of(role).columns() | {FINAL: ColumnType.BOOLEAN}
+        return self.columns_of(role)
+
+    def column_names(self) -> dict[str, list[str]]:
+        """Return the names of columns by the field of each table and topic. A name may stand twice."""
+        found = {f"tables.{self.directories[role]}": self._names(role, RUNNING) for role in self.laid_out}
+        for step, published in self.publish.items():
+            found[f"publish.{step}"] = self._names(self._published_role(step, published), [FINAL])
+        return found
+
+    def _names(self, role: str, of_running: Iterable[str]) -> list[str]:
+        """Return the names of columns, given the kind of rows and the further names of groups so far."""
+        if role == "results":
+            return [name for name, _ in self.last_stage.columns]
+        if is_group_role(role):
+            groups = self.groups_of(role)
+            further = of_running if is_running_role(role) else ()
+            return [*groups.key, *groups.aggregate.measures, *further]
+        return [name for name, _ in self._behind(step_of(role))]
 
     @cached_property
     def flow(self) -> Flow:
@@ -215,7 +232,18 @@ class Pipeline(Model):
     @property
     def output_topics(self) -> dict[str, str]:
         """The topics that rows are published to, by the kind of the rows."""
-        return {self._role_of_rows(step): published.topic for step, published in self.publish.items()}
+        return {self._published_role(*each): each[1].topic for each in self.publish.items()}
+
+    def _published_role(self, step: str, published: Publish) -> str:
+        """Return the kind of the rows of a topic."""
+        if isinstance(self.steps.get(step), AggregateStep):
+            return group_role(step, published.mode)
+        return self._role_of_rows(step)
+
+    @property
+    def written_roles(self) -> frozenset[str]:
+        """The kinds of rows that tables or topics get."""
+        return frozenset([*self.laid_out, *self.output_topics])
 
     @property
     def step_roles(self) -> tuple[str, ...]:
@@ -266,7 +294,7 @@ class Pipeline(Model):
     @property
     def shows_results(self) -> bool:
         """True if results are written to a table or published."""
-        return "results" in self.laid_out or "results" in self.output_topics
+        return "results" in self.written_roles
 
     @property
     def join(self) -> JoinStep | None:

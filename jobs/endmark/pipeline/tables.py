@@ -56,6 +56,16 @@ def running_role(step: str) -> str:
     return f"{_RUNNING}{step}"
 
 
+def group_role(step: str, mode: str) -> str:
+    """Return the kind of the rows of an aggregate that a table or topic gets.
+
+    Args:
+        step: the name of the aggregate.
+        mode: `append` for final groups; otherwise groups so far.
+    """
+    return final_role(step) if mode == "append" else running_role(step)
+
+
 def step_of(role: str) -> str:
     """Return the name of the stream or step of a kind of rows."""
     return role.partition(":")[2]

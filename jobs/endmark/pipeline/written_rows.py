@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from endmark.pipeline.fields import require_name
-from endmark.pipeline.steps import AggregateStep, LookupStep, RowStep
+from endmark.pipeline.steps import LookupStep, RowStep
 
 if TYPE_CHECKING:
     from endmark.pipeline.model import Pipeline
@@ -25,8 +25,8 @@ def require_written(pipeline: Pipeline, source: str, field: str) -> None:
         field: the field of the table or topic, for the error.
 
     Raises:
-        ValueError: there is no such stream or step, it is an aggregate or a lookup of a join's rows, a later
-            row step loses one of its columns, or a later lookup loses or repeats its rows.
+        ValueError: there is no such stream or step, it is a lookup of a join's rows, a later row step
+            loses one of its columns, or a later lookup loses or repeats its rows.
     """
     flow = pipeline.flow
     require_name({**pipeline.steps, **pipeline.streams}, source, field, "steps or streams")
@@ -52,11 +52,6 @@ def require_written(pipeline: Pipeline, source: str, field: str) -> None:
                     f"{field}: row steps behind {source} change its results before they come to their table; "
                     f"name {stage.end} here"
                 )
-        if isinstance(pipeline.steps.get(source), AggregateStep):
-            raise ValueError(
-                f"{field}: groups are written to tables alone; leave {source} out here, and let the consumer "
-                "read its table"
-            )
         raise ValueError(
             f"{field}: rows of {source} are neither those of a stream, a row step, a lookup or a join nor "
             f"the results; name one of {', '.join(dict.fromkeys([*ways, *flow.ends, flow.results]))}"

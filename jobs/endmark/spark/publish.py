@@ -22,7 +22,7 @@ from endmark.driver.topics import longest_record, partition_counts
 from endmark.engine.streams import arrow_schema, ddl, spark_type
 from endmark.kafka.cluster import cluster_of
 from endmark.pipeline.steps import BATCH_HEADER, CHECKPOINT_HEADER
-from endmark.pipeline.tables import is_step_role, step_of
+from endmark.pipeline.tables import is_group_role, is_step_role, step_of
 from endmark.wire.json_records import MARK
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class OutputTopic:
         app_id: str,
         say: Callable[[str], None] | None = None,
     ) -> Self:
-        """Return an output topic of a pipeline, whose records have the pipeline's key as their key.
+        """Return an output topic of a pipeline. Its records have the key of their stage or groups.
 
         Args:
             pipeline: the pipeline.
@@ -113,7 +113,10 @@ class OutputTopic:
             app_id: the id of the checkpoint; with the number of a batch, readers recognise a repeat by it.
             say: as for the constructor.
         """
-        stage, columns = pipeline.last_stage, pipeline.columns_of(role)
+        stage, columns = pipeline.last_stage, pipeline.topic_columns(role)
+        if is_group_role(role):
+            by = {name: [name] for name in pipeline.groups_of(role).key}
+            return cls(columns, by, topic, partitions, bootstrap, app_id, say)
         if is_step_role(role):
             stage = pipeline.stage_with(step_of(role))
         sources = zip(*(stage.key_columns(given) for given in stage.inputs), strict=True)
@@ -234,11 +237,15 @@ def _object(members: Mapping[str, Column], kinds: Mapping[str, ColumnType]) -> C
     """Return a JSON object of these members in the wire format; null if there are no members."""
     if not members:
         return F.lit(None).cast("string")
-    spelled = [
-        (value.cast("string") if kinds[name].domain is Domain.DECIMAL else value).alias(name)
-        for name, value in members.items()
-    ]
+    spelled = [_spelled(value, kinds[name]).alias(name) for name, value in members.items()]
     return F.to_json(F.struct(*spelled), _SPELLING)
+
+
+def _spelled(value: Column, kind: ColumnType) -> Column:
+    """Return values in the wire format, as far as `to_json` spells them otherwise."""
+    if kind.domain is not Domain.DECIMAL:
+        return value
+    return value.cast("array<string>" if kind.many else "string")
 
 
 def _header(name: str, value: str) -> Column:

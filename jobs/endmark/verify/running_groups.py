@@ -91,7 +91,7 @@ def check_running(session: Session, pipeline: Pipeline) -> list[Breach | None]:
 
 def _written(pipeline: Pipeline) -> list[Groups]:
     """Return the groups of which a table has the rows so far."""
-    return [groups for groups in pipeline.all_groups if groups.is_running]
+    return [groups for groups in pipeline.all_groups if groups.running_role in pipeline.laid_out]
 
 
 def _is_upserted(groups: Groups) -> bool:

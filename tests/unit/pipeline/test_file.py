@@ -135,7 +135,7 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         (
             "steps.by_item.aggregate.measures.item_id",
             "count",
-            "columns 'item_id' and 'item_id' are one to Delta",
+            "columns 'item_id' and 'item_id' are one to Spark and Delta",
         ),
         (
             "tables.Groups",
@@ -148,7 +148,11 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         ("tables.results.mode", "upsert", "tables.results.mode: upsert is for the groups of an aggregate"),
         ("tables.results.mode", "replace", "Input should be 'append', 'changes' or 'upsert'"),
         ("tables", {}, "tables: no table has the rows of by_item; name one"),
-        ("tables", {"matched": {}}, "steps.by_item: no table has its groups; add tables.by_item: {}"),
+        (
+            "tables",
+            {"matched": {}},
+            "steps.by_item: no table or topic has its groups; add tables.by_item: {}",
+        ),
         (
             "tables.results.partition_by",
             "day",
@@ -186,8 +190,8 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         ),
         (
             "publish",
-            {"by_item": {"topic": "out"}},
-            "publish.by_item: groups are written to tables alone; leave by_item out here",
+            {"matched": {"topic": "out", "mode": "changes"}},
+            "publish.matched.mode: changes is for the groups of an aggregate; rows of matched never change",
         ),
         (
             "publish",

@@ -138,7 +138,7 @@ def test_groups_of_groups_are_explained() -> None:
             {"by": ["rows", "lot", "item_id"]},
             "steps.totals.aggregate.by: rows, lot, item_id has the whole key of grouped, so each group would",
         ),
-        ({"by": "lot", "tables": {"grouped": {}}}, "steps.totals: no table has its groups"),
+        ({"by": "lot", "tables": {"grouped": {}}}, "steps.totals: no table or topic has its groups"),
         (
             {"by": "top", "groups": ("items.seller_id",)},
             "so no group would ever close; set streams.items.punctuated_on: [item_id, lot, seller_id]",

@@ -68,8 +68,8 @@ def test_rows_of_steps_are_published_beside_the_results() -> None:
             "tables.again: dear has the same rows of dear; leave one out",
         ),
         (
-            {"publish": {"by_key": {"topic": "out"}}},
-            "publish.by_key: groups are written to tables alone; leave by_key out here",
+            {"publish": {"dear": {"topic": "out", "mode": "changes"}}},
+            "publish.dear.mode: changes is for the groups of an aggregate; rows of dear never change",
         ),
         (
             {"publish": {"dear": {"topic": "all.items"}}},

@@ -179,4 +179,4 @@ def _regrouped(groups: ResultGroups) -> StageGroups:
 def _rolled_up(rollup: Rollup) -> StageGroups:
     patterns = ClosingPatterns(rollup.equals, rollup.pipeline.last_stage.present_keys)
     takes = rollup.of.final_role
-    return StageGroups(rolled_up(rollup), patterns, takes, takes in rollup.pipeline.laid_out)
+    return StageGroups(rolled_up(rollup), patterns, takes, takes in rollup.pipeline.written_roles)

@@ -232,7 +232,9 @@ def test_columns_of_relations_have_names_of_their_own() -> None:
     document["steps"]["more"] = {"from": end, "lookup": lookup}
     document["steps"]["matched"] |= {"join": ["items", "more"], "window": None}
 
-    with pytest.raises(ValueError, match="columns 'ranks_of_rank' and 'ranks_of_rank' are one to Delta"):
+    with pytest.raises(
+        ValueError, match="columns 'ranks_of_rank' and 'ranks_of_rank' are one to Spark and Delta"
+    ):
         Pipeline.model_validate(document)
 
 
