@@ -69,6 +69,8 @@ def _many(first: int, count: int, minutes: float | None) -> Tally:
     said = started
     for part in in_processes(first, count):
         found.add(part)
+        for seed in sorted(part.failures):
+            print(f"seed {seed} fails: {repeat(seed)}", flush=True)
         now = time.monotonic()
         if now - said >= _PROGRESS_SECONDS:
             said = now

@@ -24,6 +24,8 @@ NOISE: Mapping[str, tuple[float, str]] = {
     "promise contradicted": (0.2, "a row from before a punctuation comes again behind it"),
     "promise contradicted elsewhere": (0.4, "such a row comes again in another partition"),
 }
+# The kinds that send rows of a key to several partitions. None of these rows is the newest one of the key.
+ELSEWHERE = ("record misplaced", "promise contradicted elsewhere")
 
 
 def with_noise(records: list[Record], seed: object, kinds: list[str]) -> tuple[list[Record], Counter[str]]:

@@ -13,9 +13,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from endmark.pipeline import Pipeline
+from endmark.pipeline.tables import is_latest_role
 from endmark.types import JoinType
 from simulation.faults import share
-from simulation.noise import NOISE, with_noise
+from simulation.noise import ELSEWHERE, NOISE, with_noise
 from support.cases import examples
 from support.graph_records import graph_records
 from support.graph_world import graphs, require, valid, with_published_rows
@@ -63,6 +64,8 @@ def world_of(number: int) -> World:
     drawn = examples(kind, 2, number)
     world = min(drawn, key=_size)
     kinds = [kind for kind in NOISE if share("noise", number, kind) < 0.3]
+    if any(map(is_latest_role, world.pipeline.laid_out)):
+        kinds = [kind for kind in kinds if kind not in ELSEWHERE]
     records, noise = with_noise(list(world.records), number, kinds)
     return World(**vars(world) | {"records": records, "noise": noise})
 
