@@ -6,6 +6,8 @@ import json
 import shutil
 from collections import Counter
 from datetime import datetime
+from decimal import Decimal
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from endmark.pipeline import Pipeline
 from endmark.pipelines import AUCTION
 from endmark.punctuation.json_text import named
 from endmark.spark.publish import OutputTopic
-from endmark.types import JoinType
+from endmark.types import ColumnType, JoinType
 from endmark.wire.json_records import JsonParser
 from endmark_feed.auction_feed import FeedOptions
 from endmark_feed.producer import create_topics
@@ -121,6 +123,27 @@ def test_records_are_those_of_a_stream(keys: KeyKind, spark: SparkSession, broke
     for partition in range(PARTITIONS):
         mine = [record.is_result for record in found if record.partition == partition]
         assert mine == sorted(mine, reverse=True)
+
+
+def test_arrays_of_groups_are_spelled_as_single_values(spark: SparkSession, broker: Broker) -> None:
+    """Columns of streams have no arrays, so no other record has one."""
+    price = ColumnType.decimal(9, 2)
+    columns = {"id": ColumnType.LONG, "all": price.array, "times": ColumnType.TIMESTAMP.array, "sum": price}
+    time = datetime.fromisoformat("2026-01-01T00:00:00.5+00:00")
+    rows = [
+        {"id": 1, "all": [Decimal("1.00"), Decimal("2.50")], "times": [time], "sum": Decimal("3.50")},
+        {"id": 2, "all": [], "times": [], "sum": None},
+    ]
+    create_topics(broker.bootstrap, {"arrays": 1})
+    OutputTopic(columns, {"id": ["id"]}, "arrays", 1, broker.bootstrap, "mine").publish(
+        spark.createDataFrame(pa.Table.from_pylist(rows, arrow_schema(columns))), None, [], 0
+    )
+
+    found = [record.spoken for record in read_topic(broker.bootstrap, "arrays")]
+    assert sorted(found, key=itemgetter("id")) == [
+        {"id": 1, "all": ["1.00", "2.50"], "times": ["2026-01-01T00:00:00.500000Z"], "sum": "3.50"},
+        {"id": 2, "all": [], "times": [], "sum": None},
+    ]
 
 
 def test_a_record_that_the_topic_cannot_hold_is_left_out(spark: SparkSession, broker: Broker) -> None:
