@@ -8,9 +8,9 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from endmark.control.description import (
     LookupDescription,
+    SinkDescription,
     StateDescription,
     StepDescription,
-    TableDescription,
 )
 from endmark.control.forecasts import WAITING, ForMemory, JoinStateForecast, LookupForecast, StreamState
 from endmark.operators.stream_join.presets import Preset
@@ -368,8 +368,8 @@ class PipelineInfo(BaseModel):
 
     streams: list[StreamInfo] = Field(description="in the order of the join's inputs")
     steps: list[StepDescription] = Field(description="as the pipeline file has them")
-    tables: list[TableDescription] = Field(description="with the step or stream whose rows each of them has")
-    published: dict[str, str] = Field(description="the topics that get rows, by step")
+    tables: list[SinkDescription] = Field(description="with the step or stream whose rows each of them has")
+    published: list[SinkDescription] = Field(description="the topics that get rows, likewise")
     control_topic: str
     keys: list[dict[str, str]] = Field(description="keys that the job may be asked for: types by column")
     lookups: list[LookupDescription] = Field(description="those of one stream in the order of its rows")

@@ -259,7 +259,7 @@ def test_news_come_without_asking(running_job: Job, page: Page, sidecar: Sidecar
         "topics": {},
         "steps": [],
         "tables": [],
-        "published": {},
+        "published": [],
         "whole_topics": [],
         "binary_topics": [],
         "fields": {},

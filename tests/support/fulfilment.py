@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endmark.control.description import Description, StepDescription, TableDescription, describe
+from endmark.control.description import Description, SinkDescription, StepDescription, describe
 from endmark.metrics import Samples, sample
 from endmark.pipeline import Pipeline
 
@@ -107,5 +107,5 @@ def wide_description() -> Description:
         told.steps[-1],
         StepDescription(name="by_continent", kind="aggregate", inputs=["by_country"], relation=None),
     ]
-    tables = [*told.tables, TableDescription(name="by_continent", rows="groups", step="by_continent")]
+    tables = [*told.tables, SinkDescription(name="by_continent", rows="groups", step="by_continent")]
     return told.model_copy(update={"topics": topics, "steps": steps, "tables": tables})

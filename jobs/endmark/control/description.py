@@ -28,13 +28,13 @@ class StepDescription(BaseModel):
     relation: str | None
 
 
-class TableDescription(BaseModel):
-    """One Delta table, and the kind of its rows.
+class SinkDescription(BaseModel):
+    """A Delta table or an output topic, and the kind of its rows.
 
-    `name` is its directory within the warehouse. `step` is the stream or step whose rows it has; `rows` is
-    `step` if it is in front of the results, and `latest` if the table has the newest row of each key. An
-    aggregate has `groups`, the final ones, or `running` ones, so far. Tables that each pipeline writes come
-    with the results.
+    `name` is that of the topic, or of the table's directory within the warehouse. `step` is the stream or
+    step whose rows it has. `rows` is `step` if this is in front of the results, and `latest` if a table has
+    the newest row of each key. An aggregate has `groups`, the final ones, or `running` ones, so far. Tables
+    that each pipeline writes come with the results.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Description(BaseModel):
     `topics` has the topic of each stream, in the order of the columns of results. `whole_topics` are those
     whose streams take columns from keys, headers or timestamps. `binary_topics` are those whose records are
     no text. `steps` has the steps as the file has them, `tables` those that the job writes, and `published`
-    the topic of each step that is published. `keys` has the types of the key columns of each stage. `fields`
+    the topics that it sends rows to. `keys` has the types of the key columns of each stage. `fields`
     has the parts of the file with knobs, by their places, with durations in seconds. `join` is the place of
     the one join; it is `None` without one, and with several. `windows` has the seconds for which a row of
     each stream or union stays joinable, or `None` for ever. `states` has each state with its bound.
@@ -86,8 +86,8 @@ class Description(BaseModel):
 
     topics: dict[str, str]
     steps: list[StepDescription]
-    tables: list[TableDescription]
-    published: dict[str, str]
+    tables: list[SinkDescription]
+    published: list[SinkDescription]
     whole_topics: list[str]
     binary_topics: list[str]
     control_topic: str
@@ -105,7 +105,10 @@ def describe(pipeline: Pipeline) -> Description:
         topics={name: stream.topic for name, stream in pipeline.read_streams.items()},
         steps=[_step(name, step) for name, step in pipeline.steps.items()],
         tables=[_table(pipeline, rows, name) for rows, name in pipeline.directories.items()],
-        published={name: publish.topic for name, publish in pipeline.publish.items()},
+        published=[
+            SinkDescription.model_validate({"name": publish.topic, "rows": kind_of(role), "step": step})
+            for (step, publish), role in zip(pipeline.publish.items(), pipeline.output_topics, strict=True)
+        ],
         whole_topics=pipeline.whole_topics,
         binary_topics=pipeline.binary_topics,
         control_topic=pipeline.control_topic,
@@ -133,7 +136,7 @@ def _step(name: str, step: Step) -> StepDescription:
     return StepDescription(name=name, kind=step.kind, inputs=list(step.inputs), relation=relation)
 
 
-def _table(pipeline: Pipeline, rows: str, name: str) -> TableDescription:
+def _table(pipeline: Pipeline, rows: str, name: str) -> SinkDescription:
     table = pipeline.tables.get(name)
     step = pipeline.flow.results if table is None else table.source or name
-    return TableDescription.model_validate({"name": name, "rows": kind_of(rows), "step": step})
+    return SinkDescription.model_validate({"name": name, "rows": kind_of(rows), "step": step})

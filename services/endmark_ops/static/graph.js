@@ -99,7 +99,6 @@ function sinksOf({ tables, published }, { rate, total, has }) {
     step: (step) => rate(ofStep(step), "rows/s"),
     latest: (step) => rate(`upserted_rows_total{step=${step}}`, "rows/s"),
   };
-  const publishedRows = figures.results;
   const sink = (about, name, step, detail) => ({
     id: `${about} ${name}`,
     title: name,
@@ -109,7 +108,7 @@ function sinksOf({ tables, published }, { rate, total, has }) {
     sink: true,
   });
   return [
-    ...Object.entries(published).map(([step, topic]) => sink("topic", topic, step, publishedRows(step))),
+    ...published.map(({ name, rows, step }) => sink("topic", name, step, figures[rows](step))),
     ...tables.map(({ name, rows, step }) => sink("table", name, step, figures[rows](step))),
   ];
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endmark.control.description import TableDescription, describe
+from endmark.control.description import SinkDescription, describe
 from support.fulfilment import FULFILMENT
 from support.verify_alone import alone
 from support.verify_world import make_pipeline
@@ -25,13 +25,20 @@ def test_steps_are_told_by_name_with_kind_inputs_and_relation() -> None:
 def test_tables_and_topics_are_told_with_their_steps() -> None:
     told = describe(FULFILMENT)
     assert told.tables == [
-        TableDescription(name="fulfilled", rows="results", step="fulfilled"),
-        TableDescription(name="by_country", rows="running", step="by_country"),
-        TableDescription(name="dead_letters", rows="dead_letters", step="fulfilled"),
-        TableDescription(name="violations", rows="violations", step="fulfilled"),
-        TableDescription(name="punctuations", rows="punctuations", step="fulfilled"),
+        SinkDescription(name="fulfilled", rows="results", step="fulfilled"),
+        SinkDescription(name="by_country", rows="running", step="by_country"),
+        SinkDescription(name="dead_letters", rows="dead_letters", step="fulfilled"),
+        SinkDescription(name="violations", rows="violations", step="fulfilled"),
+        SinkDescription(name="punctuations", rows="punctuations", step="fulfilled"),
     ]
-    assert told.published == {"fulfilled": "fulfilled"}
+    assert told.published == [SinkDescription(name="fulfilled", rows="results", step="fulfilled")]
+
+
+def test_a_topic_of_groups_is_told_as_their_table() -> None:
+    document = FULFILMENT.model_dump(by_alias=True)
+    document["publish"] |= {"by_country": {"topic": "countries", "mode": "changes"}}
+    told = describe(type(FULFILMENT).model_validate(document))
+    assert told.published[1] == SinkDescription(name="countries", rows="running", step="by_country")
 
 
 def test_a_table_without_from_has_the_rows_of_the_step_of_its_name() -> None:

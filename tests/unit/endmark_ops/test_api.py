@@ -275,7 +275,7 @@ def test_pipeline_is_told_by_its_steps(client: OpsClient, job: Job) -> None:
     assert told["steps"][3] == joined | {"relation": None}
     assert told["steps"][1]["relation"] == "customers"
     assert told["tables"][1] == {"name": "by_country", "rows": "running", "step": "by_country"}
-    assert told["published"] == {"fulfilled": "fulfilled"}
+    assert told["published"] == [{"name": "fulfilled", "rows": "results", "step": "fulfilled"}]
     assert told["keys"] == [{"order_id": "long"}]
     assert "sqlite" not in str(told)
 
