@@ -359,6 +359,15 @@ _AnyForm = Annotated[
 ]
 
 
+def _not_of_all(by: Any) -> Any:
+    if by == []:
+        raise ValueError(
+            "no column is named; for one group of all rows, derive a constant by a row step, such as "
+            '{all: "1"}, and name it here'
+        )
+    return by
+
+
 class Aggregate(Model):
     """The closing group-by over results: a group is emitted once, when nothing more can come for it.
 
@@ -371,7 +380,7 @@ class Aggregate(Model):
     The aggregate of an aggregate takes its final groups. It names columns as their table does.
     """
 
-    by: Pinned[References]
+    by: Pinned[Annotated[References, BeforeValidator(_not_of_all)]]
     measures: Pinned[Annotated[dict[Name, _AnyForm], Field(min_length=1)]]
 
 

@@ -149,6 +149,11 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         ("tables.results.mode", "replace", "Input should be 'append', 'changes' or 'upsert'"),
         ("tables", {}, "tables: no table has the rows of by_item; name one"),
         (
+            "steps.by_item.aggregate.by",
+            [],
+            "steps.by_item.aggregate.by: no column is named; for one group of all rows, derive a constant",
+        ),
+        (
             "tables",
             {"matched": {}},
             "steps.by_item: no table or topic has its groups; add tables.by_item: {}",
