@@ -19,8 +19,9 @@ from simulation.faults import share
 from simulation.noise import ELSEWHERE, NOISE, with_noise
 from support.cases import examples
 from support.graph_records import graph_records
-from support.graph_world import graphs, require, valid, with_published_rows
+from support.graph_world import graphs, require, valid
 from support.promised_sellers import promised_sellers
+from support.published_rows import with_published_rows
 from support.random_turns import with_turns
 from support.sizes import MERGING, Merging
 from support.verify_histories import histories, pipelines

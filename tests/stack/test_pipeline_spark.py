@@ -23,8 +23,9 @@ from endmark.types import JoinType
 from support.bucket_tasks import upserted
 from support.cases import drawn, spark_cases
 from support.graph_records import graph_records
-from support.graph_world import graphs, with_published_rows
+from support.graph_world import graphs
 from support.postgresql import PostgreSql
+from support.published_rows import with_published_rows
 from support.relations import Database
 from support.sizes import BUCKETS, PARTITIONS, SIZES
 from support.spark_pipeline import End, SparkPipeline

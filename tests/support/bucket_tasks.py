@@ -33,6 +33,7 @@ from endmark.spark.tables import targets
 from endmark.state import codec
 from endmark.state.store import MemoryBlobs, SegmentStore
 from support.memory_relation import MemoryRelation
+from support.published_rows import with_published_rows
 from support.verify_world import Placed
 
 LABELS = (3, 5, 6, 9, 12)
@@ -154,13 +155,11 @@ class BucketTasks:
         self._stages = [StageTasks(stage, self._buckets, self._store) for stage in stages]
         self.plans = stages
         self.plan = stages[0].bucket
-        tables = targets(pipeline, directory)
+        tables = targets(with_published_rows(pipeline), directory)
         self._schemas = {table.channel: table.brought for table in tables}
         self._schemas |= {
             table.deleted_channel: table.deleted_schema for table in tables if table.deleted_channel
         }
-        if pipeline.shows_results:
-            self._schemas.setdefault(channels.RESULTS, arrow_schema(dict(pipeline.result_columns())))
         self._groups = [
             GroupTasks(plan, directory, onward) for plan, onward in zip_longest(group_plans, group_plans[1:])
         ]

@@ -14,7 +14,7 @@ from endmark.pipeline import Pipeline
 from endmark.verify.added_columns import NOTHING_ADDED, AddedColumns
 from support import kept_promises
 from support.bucket_tasks import BucketTasks, Located, Tables, pauses, upserted
-from support.graph_world import with_published_rows
+from support.published_rows import with_published_rows
 from support.verify_others import OTHERS
 from support.verify_recompute import recomputed, require_within, sellers_of
 from support.verify_world import Record, locate

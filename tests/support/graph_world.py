@@ -151,11 +151,22 @@ def _with_newest_rows(document: Document, source: str) -> Document:
 
 @st.composite
 def _published(draw: st.DrawFn, document: Document, results: str) -> None:
-    """Publish results in some documents, perhaps in place of their table."""
+    """Publish results and groups in some documents, perhaps in place of their table."""
+    document["publish"] = {}
     if draw(st.integers(0, 3)) == 0:
-        document |= {"publish": {results: {"topic": "published"}}}
+        document["publish"] = {results: {"topic": "published"}}
         if len(document["tables"]) == 1 or draw(st.booleans()):
             document["tables"].pop("results", None)
+    for step in [name for name, step in document["steps"].items() if "aggregate" in step]:
+        if draw(st.integers(0, 3)) == 0:
+            mode = draw(st.sampled_from(["append", "changes"]))
+            publish = document["publish"] | {step: {"topic": f"published-{step}", "mode": mode}}
+            tables = document["tables"]
+            others = {name: table for name, table in tables.items() if step not in (name, table.get("from"))}
+            for written in draw(st.permutations([others, tables])):
+                if valid(document | {"publish": publish, "tables": written}) is not None:
+                    document |= {"publish": publish, "tables": written}
+                    break
 
 
 @st.composite
@@ -257,15 +268,6 @@ def require(document: Document) -> Pipeline:
     assume(pipeline is not None)
     assert pipeline is not None
     return pipeline
-
-
-def with_published_rows(pipeline: Pipeline) -> Pipeline:
-    """The pipeline with a table of its results, if it only publishes them."""
-    if not pipeline.shows_results or "results" in pipeline.laid_out:
-        return pipeline
-    document = pipeline.model_dump(by_alias=True)
-    document["tables"]["published"] = {"from": pipeline.flow.results}
-    return Pipeline.model_validate(document)
 
 
 def valid(document: Document) -> Pipeline | None:
