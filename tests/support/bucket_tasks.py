@@ -25,7 +25,7 @@ from endmark.engine.stages import StagePlan, group_stages, stage_plans
 from endmark.engine.streams import StreamPlan, arrow_schema, stream_plans
 from endmark.kafka.ranges import HEADERS, KEY
 from endmark.metrics import sample
-from endmark.operators.stream_join.announce import aligned
+from endmark.operators.stream_join.pattern_reports import aligned
 from endmark.pipeline import Lookup, Pipeline, Relation
 from endmark.pipeline.tables import deleted_role, is_latest_role, is_running_role, kind_of, step_of
 from endmark.relation.contract import PageDirectory, PagedRelation

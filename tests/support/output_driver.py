@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from endmark.engine.channels import Buckets
 from endmark.operators.stream_batch import StreamBatch
-from endmark.operators.stream_join.announce import aligned
 from endmark.operators.stream_join.join import StreamJoin
+from endmark.operators.stream_join.pattern_reports import aligned
 from endmark.operators.stream_join.presets import Policy
 from endmark.operators.stream_join.side import NEVER, SideSpec, late_rows
 from endmark.punctuation.punctuation import Origin, Punctuation

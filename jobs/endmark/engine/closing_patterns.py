@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from endmark.operators.stream_join.announce import ALL_VALUES
+from endmark.operators.stream_join.pattern_reports import ALL_VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -32,7 +32,7 @@ from endmark.engine import channels
 from endmark.engine.delta_files import OutputFiles, write_files
 from endmark.latency import latency_samples
 from endmark.metrics import Samples, add, sample
-from endmark.operators.stream_join.announce import aligned
+from endmark.operators.stream_join.pattern_reports import aligned
 from endmark.spark import query_log
 
 if TYPE_CHECKING:

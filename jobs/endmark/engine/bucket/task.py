@@ -25,8 +25,8 @@ from endmark.engine.violation_rows import violation_rows
 from endmark.metrics import Samples, sample
 from endmark.operators.nary_join.join import NaryJoin
 from endmark.operators.stream_batch import RunNews, StreamBatch
-from endmark.operators.stream_join.announce import Report, bound_changes
 from endmark.operators.stream_join.join import StreamJoin
+from endmark.operators.stream_join.pattern_reports import Report, bound_changes
 from endmark.pipeline.tables import deleted_role
 from endmark.punctuation.columns import matches
 from endmark.punctuation.json_text import named

@@ -18,7 +18,7 @@ from endmark.engine import channels
 from endmark.engine.closing_patterns import ClosingPatterns, narrowed
 from endmark.engine.groups.plan import grouped_by, rolled_up
 from endmark.operators.group_by.group_by import KeyColumn, group_inputs, group_key
-from endmark.operators.stream_join.announce import Report
+from endmark.operators.stream_join.pattern_reports import Report
 from endmark.punctuation.columns import domain_of_type
 from endmark.punctuation.punctuation import Punctuation
 from endmark.punctuation.wire_json import pattern_from_json

@@ -14,7 +14,7 @@ from endmark.engine import channels
 from endmark.engine.bucket.state_samples import group_samples
 from endmark.engine.groups.bucket_groups import BucketGroups
 from endmark.engine.snapshot_parts import GROUPS, decode_parts, encode_parts, with_prefix
-from endmark.operators.stream_join.announce import Report, aligned
+from endmark.operators.stream_join.pattern_reports import Report, aligned
 from endmark.operators.stream_join.promises import PromiseUnion
 from endmark.state import codec
 

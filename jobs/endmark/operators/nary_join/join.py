@@ -23,7 +23,7 @@ from endmark.errors import ConfigError
 from endmark.operators.nary_join.announce import KeyAnnouncer
 from endmark.operators.nary_join.probe import NaryProbe
 from endmark.operators.nary_join.purge import NaryPurger
-from endmark.operators.stream_join.announce import CLOSED, EXPIRED
+from endmark.operators.stream_join.pattern_reports import CLOSED, EXPIRED
 from endmark.operators.stream_join.presets import DEFAULT, Policy, Propagation
 from endmark.operators.stream_join.segment_join import SegmentJoin
 from endmark.operators.stream_join.side import SideSpec, SideState

@@ -22,14 +22,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from endmark.operators.stream_join.announce import (
-    CLOSED,
-    EXPIRED,
-    announceable,
-    closed_before,
-    final,
-    hold_back,
-)
+from endmark.operators.stream_join.announce import announceable, closed_before, final, hold_back
+from endmark.operators.stream_join.pattern_reports import CLOSED, EXPIRED
 from endmark.operators.stream_join.presets import DEFAULT, Policy, Propagation
 from endmark.operators.stream_join.probe import Probe
 from endmark.operators.stream_join.purge import Purger

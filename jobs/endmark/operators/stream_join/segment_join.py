@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from endmark.operators.stream_join.admit import admit
-from endmark.operators.stream_join.announce import PatternAnnouncer, Report, oldest_live
+from endmark.operators.stream_join.announce_patterns import PatternAnnouncer, oldest_live
+from endmark.operators.stream_join.pattern_reports import Report
 from endmark.operators.stream_join.presets import Policy, Propagation
 from endmark.operators.stream_join.spill import OwedResults, Spiller
 from endmark.state import codec, manifest

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from endmark.operators.stream_batch import StreamBatch
-from endmark.operators.stream_join.announce import Report, aligned
 from endmark.operators.stream_join.join import StreamJoin
+from endmark.operators.stream_join.pattern_reports import Report, aligned
 from endmark.operators.stream_join.side import SideSpec
 from endmark.punctuation import columns
 from endmark.punctuation.pattern import Between, Equals, Pattern
@@ -44,7 +44,7 @@ def test_waiting_patterns_are_compared_together(tmp_path: Path, monkeypatch: pyt
         compared.append(len(patterns))
         return columns.matched(patterns, pieces)
 
-    monkeypatch.setattr("endmark.operators.stream_join.announce.matched", counted)
+    monkeypatch.setattr("endmark.operators.stream_join.announce_patterns.matched", counted)
     shops: list[Pattern] = [Equals(1), Equals(2), Equals(3), Between(5, 7), Between(8, 10)]
     promises = [Punctuation.of("s", {"s_shop": shop}, Origin(0, number)) for number, shop in enumerate(shops)]
     rows = pa.record_batch([[1, 2, 3], [1, 3, 7], [0, 0, 0]], schema=schemas[0])
