@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from endmark.engine.channels import Buckets
 from endmark.operators.stream_join import closed_keys
 from endmark.operators.stream_join.closed_keys import LATER, ClosedKeys
-from endmark.operators.stream_join.key_promises import UNKNOWN, KeyPromises
+from endmark.operators.stream_join.key_promises import KeyPromises
+from endmark.operators.stream_join.key_sets import UNKNOWN
 from endmark.operators.stream_join.members import Member
 from endmark.punctuation.pattern import Between
 from endmark.punctuation.punctuation import Origin, Punctuation

@@ -12,8 +12,9 @@ import pyarrow as pa
 from endmark.engine.channels import Buckets
 from endmark.operators.nary_join.join import NaryJoin
 from endmark.operators.stream_batch import StreamBatch
+from endmark.operators.stream_join.event_times import NEVER, late_rows
 from endmark.operators.stream_join.presets import Policy
-from endmark.operators.stream_join.side import NEVER, SideSpec, late_rows
+from endmark.operators.stream_join.side import SideSpec
 from endmark.state.store import MemoryBlobs, SegmentStore
 from support.bucket_shares import shares
 from support.nary_join_world import KEYS, Place, Result, Stream

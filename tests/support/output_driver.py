@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from endmark.engine.channels import Buckets
 from endmark.operators.stream_batch import StreamBatch
+from endmark.operators.stream_join.event_times import NEVER, late_rows
 from endmark.operators.stream_join.join import StreamJoin
 from endmark.operators.stream_join.pattern_reports import aligned
 from endmark.operators.stream_join.presets import Policy
-from endmark.operators.stream_join.side import NEVER, SideSpec, late_rows
+from endmark.operators.stream_join.side import SideSpec
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore

@@ -14,10 +14,11 @@ import pyarrow.compute as pc
 from endmark.condition import Condition
 from endmark.engine.channels import Buckets
 from endmark.operators.stream_batch import StreamBatch
+from endmark.operators.stream_join.event_times import NEVER, late_rows
 from endmark.operators.stream_join.join import StreamJoin
 from endmark.operators.stream_join.presets import DEFAULT, Policy
 from endmark.operators.stream_join.segment_join import BatchOutput
-from endmark.operators.stream_join.side import NEVER, SideSpec, late_rows
+from endmark.operators.stream_join.side import SideSpec
 from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark.types import JoinType
 from support.bucket_shares import shares

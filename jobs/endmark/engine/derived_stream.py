@@ -22,8 +22,9 @@ from endmark.engine.channels import stream_channel
 from endmark.engine.closing_patterns import ClosingPatterns, narrowed
 from endmark.engine.streams import StreamPlan, arrow_schema, microseconds
 from endmark.metrics import sample
+from endmark.operators.stream_join.event_times import NEVER
 from endmark.operators.stream_join.pattern_reports import aligned
-from endmark.operators.stream_join.side import NEVER, SideSpec
+from endmark.operators.stream_join.side import SideSpec
 from endmark.pipeline.tables import step_role
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state import codec

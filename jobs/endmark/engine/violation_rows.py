@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from endmark.engine.channels import VIOLATION_SCHEMA, report_rows
-from endmark.operators.stream_join.key_promises import UNKNOWN
+from endmark.operators.stream_join.key_sets import UNKNOWN
 from endmark.punctuation.columns import domain_of_type
 from endmark.punctuation.scalars import scalar_of
 from endmark.punctuation.wire_json import pattern_to_json

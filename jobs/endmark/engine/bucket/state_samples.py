@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from endmark.metrics import Samples, sample
-from endmark.operators.stream_join.side import NEVER
+from endmark.operators.stream_join.event_times import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,8 +20,8 @@ from endmark.engine.ingest.punctuation_rows import PromisePacker
 from endmark.engine.violation_rows import NULL
 from endmark.errors import ConfigError
 from endmark.operators.stream_join.admit import Violation
+from endmark.operators.stream_join.event_times import NEVER
 from endmark.operators.stream_join.pattern_reports import aligned
-from endmark.operators.stream_join.side import NEVER
 from endmark.punctuation.heartbeat import first_possible
 from endmark.state import codec
 from endmark.state.keys import nulls

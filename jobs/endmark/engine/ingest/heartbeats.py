@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from endmark.operators.stream_join.side import late_rows
+from endmark.operators.stream_join.event_times import late_rows
 from endmark.pipeline.duration_words import in_words
 from endmark.punctuation.heartbeat import first_possible
 from endmark.wire.rejection import Rejection

@@ -27,9 +27,9 @@ from endmark.engine.ingest.stepped_rows import SteppedRows, through_steps
 from endmark.engine.violation_rows import NULL, violation_rows
 from endmark.errors import failing_at
 from endmark.metrics import sample
+from endmark.operators.stream_join.event_times import NEVER
 from endmark.operators.stream_join.key_runs import ended_runs
 from endmark.operators.stream_join.order import Mark, marks, marks_table
-from endmark.operators.stream_join.side import NEVER
 from endmark.profile import Profile
 from endmark.state import codec
 from endmark.state.keys import nulls

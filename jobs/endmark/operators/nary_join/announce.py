@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from endmark.operators.nary_join.ended_keys import without_rows
 from endmark.operators.stream_join.announce import closed_before
+from endmark.operators.stream_join.event_times import FOR_EVER
 from endmark.operators.stream_join.presets import Propagation
-from endmark.operators.stream_join.side import FOR_EVER
 from endmark.state import codec
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from endmark.operators.nary_join.ended_keys import without_rows
+from endmark.operators.stream_join.event_times import NEVER
 from endmark.operators.stream_join.presets import Propagation
-from endmark.operators.stream_join.side import NEVER
 from endmark.state import codec
 from endmark.state.segment_list import SegmentRows
 

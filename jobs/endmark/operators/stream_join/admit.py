@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.closed_keys import LATER, known_offsets
-from endmark.operators.stream_join.side import NEVER
+from endmark.operators.stream_join.event_times import NEVER
 from endmark.python_values import holdable
 from endmark.state import codec, search
 from endmark.state.segment import Segment, completed, int64

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from endmark.operators.stream_join.event_times import FOR_EVER, NEVER
 from endmark.operators.stream_join.pattern_reports import CLOSED, EXPIRED
 from endmark.operators.stream_join.presets import Propagation
-from endmark.operators.stream_join.side import FOR_EVER, NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from endmark.operators.stream_join.event_times import FOR_EVER
 from endmark.operators.stream_join.pattern_reports import ALL_VALUES, Report, text_of
 from endmark.operators.stream_join.promises import match
-from endmark.operators.stream_join.side import FOR_EVER
 from endmark.punctuation.columns import matched
 from endmark.state.segment import int64
 

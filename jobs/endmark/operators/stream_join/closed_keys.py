@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from endmark.operators.stream_join.closed_ranges import ClosedRanges
-from endmark.operators.stream_join.key_promises import UNKNOWN
+from endmark.operators.stream_join.key_sets import UNKNOWN
 from endmark.state import codec
 from endmark.state.keys import Keys
 from endmark.state.segment import int64

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from endmark.operators.stream_join.event_times import FOR_EVER, NEVER
 from endmark.state.keys import KeySpec, numbered
 from endmark.state.segment import int64
 from endmark.state.segment_list import SegmentList, SegmentRows, kill
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from endmark.state.store import SegmentStore
 
 _PARTITION, _OFFSET, _TIME = "partition", "offset", "time"
-_NEVER, _FOR_EVER = -(1 << 62), 1 << 62  # microseconds, before and after any time
 
 
 @dataclass(frozen=True)
@@ -97,11 +97,11 @@ class FirstRows:
         values = self._value.coded(firsts.select(self._value.columns))
         partitions = int64(firsts.column(_PARTITION))
         known = self._known(values, partitions)
-        last = np.full(len(partitions), _NEVER)
+        last = np.full(len(partitions), NEVER)
         for segment, group, position in known:
             last[group] = segment.times[position]
         records, times = groups[is_record], int64(rows.column(_TIME))[order][is_record]
-        within = _FOR_EVER if self._within is None else self._within
+        within = FOR_EVER if self._within is None else self._within
         passing = _passing(records, times, last, within)
         newer = np.zeros(len(last), bool)
         newer[records[passing]] = True
@@ -167,11 +167,11 @@ def _passing(groups: Ints, times: Ints, last: Ints, within: int) -> Bools:
     Args:
         groups: the group of each record, ascending. The records of a group are in order of offset.
         times: their times.
-        last: the time of each group's last record that has passed before, or `_NEVER`.
+        last: the time of each group's last record that has passed before, or `NEVER`.
         within: the microseconds in which others are duplicates of a record that passed.
     """
     count = len(groups)
-    bounds = np.where(last == _NEVER, _NEVER, last + within)
+    bounds = np.where(last == NEVER, NEVER, last + within)
     _, ranks = np.unique(np.concatenate([times, times + within, bounds]), return_inverse=True)
     width = int(ranks.max()) + 1
     newest = np.maximum.accumulate(groups * width + ranks[:count])

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from endmark.operators.stream_join.key_promises import UNKNOWN
-from endmark.operators.stream_join.side import NEVER
+from endmark.operators.stream_join.event_times import NEVER
+from endmark.operators.stream_join.key_sets import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

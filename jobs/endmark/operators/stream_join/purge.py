@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from endmark.operators.stream_join.event_times import NEVER
 from endmark.operators.stream_join.results import Results
-from endmark.operators.stream_join.side import NEVER
 from endmark.state.segment_list import SegmentRows, kill
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from endmark.operators.promise_codec import PromiseCodec
 from endmark.operators.stream_join.closed_keys import ClosedKeys
+from endmark.operators.stream_join.event_times import FOR_EVER, NEVER
 from endmark.operators.stream_join.first_rows import FirstRows
 from endmark.operators.stream_join.idle_partitions import IdlePartitions
 from endmark.operators.stream_join.key_promises import KeyPromises
@@ -34,23 +35,6 @@ if TYPE_CHECKING:
     from endmark.state.segment_list import SegmentRows
     from endmark.state.store import SegmentStore
     from endmark.types import Direction
-
-# A time before any event time. A window or a lateness can be subtracted without overflow.
-NEVER = -(1 << 62)
-# A time after any event time.
-FOR_EVER = 1 << 62
-
-
-def late_rows(times: Ints, newest: int, lateness: int) -> tuple[Bools, int]:
-    """Return a mask of the late rows of one partition, and the newest event time after them.
-
-    Args:
-        times: event times of the rows in the order of offsets, in microseconds.
-        newest: the newest event time before them in microseconds, or `NEVER`.
-        lateness: microseconds by which a row may be older than the newest one before it.
-    """
-    seen = np.maximum.accumulate(np.concatenate([np.array([newest]), times]))
-    return times < seen[:-1] - lateness, int(seen[-1])
 
 
 @dataclass(frozen=True)

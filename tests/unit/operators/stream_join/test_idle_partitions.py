@@ -10,8 +10,9 @@ import pytest
 
 from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.admit import violations
+from endmark.operators.stream_join.event_times import NEVER
 from endmark.operators.stream_join.idle_partitions import IdlePartitions
-from endmark.operators.stream_join.side import NEVER, SideSpec, SideState
+from endmark.operators.stream_join.side import SideSpec, SideState
 from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
 

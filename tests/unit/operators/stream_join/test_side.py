@@ -11,7 +11,8 @@ import pytest
 
 from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.admit import admit, broken, violations
-from endmark.operators.stream_join.side import NEVER, SideSpec, SideState
+from endmark.operators.stream_join.event_times import NEVER
+from endmark.operators.stream_join.side import SideSpec, SideState
 from endmark.punctuation.pattern import Between, Equals
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state.keys import KeySpec
