@@ -11,7 +11,7 @@ from endmark.metrics import Samples, add, sample
 from endmark.operators.lookup.costs import JoinCosts, ReadCosts
 from endmark.operators.lookup.strategies import STRATEGIES
 from endmark.operators.lookup.workload import Setup
-from endmark.planning.cost_model import AT_ONCE, WAITING, at_once, chosen_by_auto, with_waiting
+from endmark.planning.lookup_model import AT_ONCE, WAITING, at_once, chosen_by_auto, with_waiting
 from endmark_ops.models import WhatIf, Yield
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from endmark.control.database import FinishedBatch
     from endmark.control.description import Description, LookupDescription
     from endmark.operators.lookup.strategies import Strategy
-    from endmark.planning.cost_model import Prediction
+    from endmark.planning.lookup_model import Prediction
 
 _PARTS = tuple(2.0**power for power in range(-4, 5))
 _COSTS = [each.name for each in fields(ReadCosts)]

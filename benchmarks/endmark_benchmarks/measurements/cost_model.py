@@ -24,7 +24,7 @@ from endmark.operators.lookup.read_timing import measure
 from endmark.operators.lookup.strategies import Name
 from endmark.operators.lookup.workload import Setup
 from endmark.planning.calibration import calibrate
-from endmark.planning.cost_model import predict
+from endmark.planning.lookup_model import predict
 from endmark_benchmarks.harness.origin import origin
 from endmark_benchmarks.measurements.lookup_map import BATCH_ROWS, SINGLE_ROWS, Bench, Cell, Stream
 from endmark_benchmarks.workloads import lookup_input

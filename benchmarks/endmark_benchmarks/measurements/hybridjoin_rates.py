@@ -30,7 +30,7 @@ from endmark.embedded.mariadb import MariaDb
 from endmark.operators.lookup.read_timing import measure
 from endmark.operators.lookup.workload import Setup
 from endmark.planning.calibration import calibrate
-from endmark.planning.cost_model import predict
+from endmark.planning.lookup_model import predict
 from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark_benchmarks.contenders.meshjoin import MeshJoin
 from endmark_benchmarks.harness.contest import DisagreementError, interleaved

@@ -271,9 +271,9 @@ def plan(
     """
     from endmark.control import forecasts
     from endmark.control.database import opened
-    from endmark.planning.forecast import UnpagedError, forecast
     from endmark.planning.join_forecast import forecast_join, is_predictable, measured, with_given
     from endmark.planning.join_state import BATCHES
+    from endmark.planning.lookup_forecast import UnpagedError, forecast
 
     spec = load(pipeline, assignments=assignments or ())
     given = {

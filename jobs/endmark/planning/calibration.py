@@ -129,7 +129,7 @@ class _Sample:
 
 
 def _rows_of_a_key(rows: pa.RecordBatch, key: tuple[str, ...]) -> int:
-    """The mean number of rows of a key, rounded down."""
+    """Return the mean number of rows of a key, rounded down."""
     keys = pa.Table.from_batches([rows.select(list(key))])
     return int(rows.num_rows // keys.group_by(list(key)).aggregate([]).num_rows)
 

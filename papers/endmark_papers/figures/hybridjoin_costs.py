@@ -2,7 +2,7 @@
 
 Paper: HYBRIDJOIN (UoA-SE-2010-2), sections 4.4 and 6.2.2. The measurements are those of the engine's
 lookups in `benchmarks/results/costs.json`. The predictions beside them are those of
-`endmark.planning.cost_model`, from unit costs that were measured at the same time.
+`endmark.planning.lookup_model`, from unit costs that were measured at the same time.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from endmark.control import forecasts
 from endmark.control.database import OpsDatabase
 from endmark.operators.lookup.costs import JoinCosts
 from endmark.operators.lookup.workload import Setup
-from endmark.planning import cost_model
+from endmark.planning import lookup_model
 from endmark_ops.app import create_app
 from support.ops_client import OpsClient
 from support.ops_job import API, PIPELINE, Job, costs_of, described_job, forecast_of
@@ -80,7 +80,7 @@ def test_it_is_the_cost_model_with_what_was_measured_and_turned(database: OpsDat
     ]
     for each in found["by_memory"]:
         its = replace(setup, memory=each["memory"] // 2)
-        expected = {one.strategy: one.rate for one in cost_model.predict(costs, its)}
+        expected = {one.strategy: one.rate for one in lookup_model.predict(costs, its)}
         assert each["rates"] == pytest.approx(expected)
 
 
@@ -93,7 +93,7 @@ def test_the_strategy_in_force_is_beside_what_auto_would_choose(database: OpsDat
 
     costs = JoinCosts(seek=3e-4, page=2e-3, row=1e-6 + 1e-7, trip=4e-4, key=1e-5, wait=1e-7)
     setup = Setup(500_000, 500, 1, 100, 2_000 * 100 + 500, 0.0, round(ROWS / 2), scattered=True)
-    hybrid, batched = cost_model.hybrid(costs, setup), cost_model.at_once(costs, setup)
+    hybrid, batched = lookup_model.hybrid(costs, setup), lookup_model.at_once(costs, setup)
     assert (found["strategy"], found["paper"]) == ("hybrid", "HYBRIDJOIN")
     assert found["reads"] == "the pages of the oldest waiting rows"
     assert found["waiting_rows"] == 4_000.0

@@ -83,17 +83,17 @@ class LookedUpSteps:
     def _gone(
         self, placed: PlacedStep, rows: pa.RecordBatch, stepped: Stepped, left: pa.RecordBatch
     ) -> pa.RecordBatch | None:
-        """Return one row of each record that no row is left of, with the place that decides its fate."""
-        out, places = np.ones(rows.num_rows, bool), np.full(rows.num_rows, placed.number)
+        """Return one row of each record that no row is left of, with the number that decides its fate."""
+        out, decides = np.ones(rows.num_rows, bool), np.full(rows.num_rows, placed.number)
         out[stepped.at] = False
-        numbers = {field: place for place, field in placed.failing.items()}
+        numbers = {field: number for number, field in placed.failing.items()}
         for failure in stepped.failures:
-            places[failure.at] = numbers[failure.field]
+            decides[failure.at] = numbers[failure.field]
         side = self._stream.side
         own = [f"{self._stream.name}_{name}" for name in self._stream.columns]
         record = [str(side.partition), str(side.offset)]
         value = [VALUE] if self._stream.keeps_value else []
-        gone = rows.select([*own, *record, *value]).append_column(MISSED, pa.array(places))
+        gone = rows.select([*own, *record, *value]).append_column(MISSED, pa.array(decides))
         gone = gone.filter(pa.array(out))
         gone = gone.take(least(gone, record, -int64(gone.column(MISSED))))
         going_on = pa.Table.from_batches([left.select(record)])

@@ -29,7 +29,8 @@ class LookupPlace:
     Args:
         step: its place in the pipeline file, which begins the names of its knobs.
         asked: the columns by which the lookup asks.
-        number: its number in their order, from 0.
+        number: its number among the lookups of its stream and the row steps behind them, in their order. It
+            says which of these has given a row up.
         level: the number of its level, from 0.
         first: whether it is the first lookup of its level, which passes on the rows themselves.
         alone: whether it is the only lookup of its level.
@@ -57,8 +58,8 @@ class PlacedStep:
     Args:
         step: the step.
         level: the number of the level of lookups that it stands behind.
-        number: its number among the lookups and steps of its stream, as `LookupPlace.number`. Each of its
-            expressions has a number behind it, for rows on which the expression fails.
+        number: its number among the lookups and steps of its stream, as `LookupPlace.number`. The next
+            numbers are those of its expressions, for rows on which one of these fails.
     """
 
     step: RowStep

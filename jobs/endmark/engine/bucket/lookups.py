@@ -46,10 +46,10 @@ class Lookups:
 
     Args:
         plans: the plans of the lookups; those of one stream in their order.
-        steps: the row steps behind lookups, by stream.
-        streams: the plans of these streams.
         store: keeps the rows that wait.
         restored: the snapshots of an earlier task, by relation.
+        steps: the row steps behind lookups, by stream.
+        streams: the plans of these streams.
     """
 
     def __init__(
@@ -247,15 +247,15 @@ def missed_letters(
         The stream that was read, the reason of some dead letters, and these.
     """
     causes = {
-        plan.gate.place: (NO_MATCH, f"{plan.relation} has no row of this key")
+        plan.gate.number: (NO_MATCH, f"{plan.relation} has no row of this key")
         for plan in plans
         if plan.fate == "dead_letter"
     }
     for placed in steps:
-        for place, field in placed.failing.items():
-            causes[place] = EXPRESSION, f"{field}: {_FAILED}"
-    for place, (reason, error) in causes.items():
-        mine = rows.filter(pc.equal(rows.column(MISSED), place))
+        for number, field in placed.failing.items():
+            causes[number] = EXPRESSION, f"{field}: {_FAILED}"
+    for number, (reason, error) in causes.items():
+        mine = rows.filter(pc.equal(rows.column(MISSED), number))
         for read, own in stream.by_member(mine) if mine.num_rows else ():
             yield read, reason, _letters(read, reason, error, own)
 

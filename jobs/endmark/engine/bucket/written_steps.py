@@ -39,7 +39,7 @@ class WrittenStep:
         schema: its columns, named as in results.
         looks_up: whether a lookup is among its steps. If not, it has one row of each record, and those that
             lookups have dropped, too.
-        refusing: the places of the stream's lookups that make dead letters of rows without a match, and of
+        refusing: the numbers of the stream's lookups that make dead letters of rows without a match, and of
             expressions behind lookups.
         key: the columns of `schema` of which only the newest row of each value leaves; empty if all rows do.
         deleted: the columns of deleted keys, one for each of `key`.
@@ -107,8 +107,8 @@ def written_steps(
                 schema=arrow_schema(pipeline.columns_of(role)),
                 looks_up=any(pipeline.steps[each].kind == "lookup" for each in steps),
                 refusing=(
-                    *(each.gate.place for each in own if each.fate == "dead_letter"),
-                    *(place for each in placed_steps(pipeline, stream) for place in each.failing),
+                    *(each.gate.number for each in own if each.fate == "dead_letter"),
+                    *(number for each in placed_steps(pipeline, stream) for number in each.failing),
                 ),
                 key=key,
                 deleted=_shared_columns(streams[stream].side.key, key),

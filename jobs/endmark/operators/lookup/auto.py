@@ -28,7 +28,7 @@ class Auto:
     """Chooses the cheapest reads for all waiting rows, or the most rows a second if rows may go on waiting.
 
     To answer all rows, it reads each page whole, or the page's keys in lists. If rows may go on waiting, it
-    reads single pages or a segment of neighbouring pages, whichever ends more waiting a second. It reads keys
+    reads single pages or a stretch of neighbouring pages, whichever ends more waiting a second. It reads keys
     instead if they answer many more rows a second. No read counts as faster than the joining of its rows,
     which goes on beside it.
 
@@ -109,18 +109,18 @@ class Auto:
     def _overdue(self, waiting: Waiting, limit: int) -> Read | None:
         """Return a read of the oldest row if it is overdue; `None` if it is not.
 
-        It reads the row's segment of pages, or the oldest keys, whichever answers more rows a second.
+        It reads the row's stretch of pages, or the oldest keys, whichever answers more rows a second.
         """
         oldest = np.where(waiting.pages.waiting > 0, waiting.pages.oldest, waiting.newest)
         at = int(oldest.argmin())
         if not overdue(waiting, oldest[at : at + 1]).any():
             return None
-        segments = waiting.page_numbers // limit
-        segment = self._segment(int(segments[at]), limit)
-        rows = float(waiting.pages.waiting[segments == segments[at]].sum())
+        stretches = waiting.page_numbers // limit
+        stretch = self._stretch(int(stretches[at]), limit)
+        rows = float(waiting.pages.waiting[stretches == stretches[at]].sum())
         keys = min(LIST_KEYS, len(waiting))  # keys so old have hardly more than one row each
-        if self._rate(rows, self._costs.pages(segment)) >= self._rate(keys, self._costs.lists(keys)):
-            return ReadPages(segment)
+        if self._rate(rows, self._costs.pages(stretch)) >= self._rate(keys, self._costs.lists(keys)):
+            return ReadPages(stretch)
         # The age of a page is that of its oldest row when the batch began, which may be answered by now. The
         # rows of a key are answered together, so its age is exact.
         first = waiting.keys.first(LIST_KEYS)
@@ -133,22 +133,22 @@ class Auto:
     def _densest_pages(self, waiting: Waiting, limit: int) -> tuple[ReadPages, float]:
         """Return the best read of pages, and the rows a second that it answers.
 
-        It reads single pages or a segment of neighbours, whichever ends more waiting a second.
+        It reads single pages or a stretch of neighbours, whichever ends more waiting a second.
         """
         left, waited = waiting.pages.waiting, waiting.waited
-        segments = waiting.page_numbers // limit
-        in_segments = np.bincount(segments, weights=waited)
-        fullest = int(in_segments.argmax())
-        segment = self._segment(fullest, limit)
+        stretches = waiting.page_numbers // limit
+        in_stretches = np.bincount(stretches, weights=waited)
+        fullest = int(in_stretches.argmax())
+        stretch = self._stretch(fullest, limit)
         few = min(limit, len(left))
         longest = np.sort(np.argpartition(waited, -few)[-few:])
         longest = longest[left[longest] > 0]
         pages = waiting.page_numbers[longest]
-        of_segment, of_pages = self._costs.pages(segment), self._costs.pages(pages)
-        if waited[longest].sum() / of_pages > in_segments[fullest] / of_segment:
+        of_stretch, of_pages = self._costs.pages(stretch), self._costs.pages(pages)
+        if waited[longest].sum() / of_pages > in_stretches[fullest] / of_stretch:
             return ReadPages(pages), self._rate(float(left[longest].sum()), of_pages)
-        return ReadPages(segment), self._rate(float(left[segments == fullest].sum()), of_segment)
+        return ReadPages(stretch), self._rate(float(left[stretches == fullest].sum()), of_stretch)
 
-    def _segment(self, number: int, pages: int) -> Ints:
-        """Return the page numbers of a segment, given its number and its size in pages."""
+    def _stretch(self, number: int, pages: int) -> Ints:
+        """Return the page numbers of a stretch, given its number and its size in pages."""
         return np.arange(number * pages, min((number + 1) * pages, self._pages))

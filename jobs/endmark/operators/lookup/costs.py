@@ -29,7 +29,7 @@ class ReadCosts:
 
     A read of keys corrects both `trip` and `key`. A read of neighbouring pages corrects `page`, and a read of
     pages apart corrects `seek`. When each read of pages corrected both, a range that was measured with a cold
-    server seemed to cost half for a whole run: pages apart were read where segments answer 25 % more rows a
+    server seemed to cost half for a whole run: pages apart were read where neighbours answer 25 % more rows a
     second.
 
     Args:

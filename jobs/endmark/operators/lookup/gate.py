@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from endmark.state.store import SegmentStore
 
 T = TypeVar("T")
-MISSED = "$missed"  # int64: the place of the lookup that has given a row up
+MISSED = "$missed"  # int64: the number of the lookup or row step that has given a row up
 ROW = "$row"  # int64: the number of a row in a batch that came to a gate of several lookups
 _EARLIER = -1  # ROW of a row that an earlier gate has given up
 
@@ -65,7 +65,7 @@ class GateSpec:
         dropped: columns that rows with a match do not keep. `BATCH` is always dropped.
         carries: whether batches that are no pause leave rows waiting. A new value counts from the next batch
             on.
-        place: the place of the lookup among those of its stream.
+        number: the number of the lookup among the lookups and row steps of its stream.
         record: the columns that identify a record of the stream, if earlier gates may have made several rows
             of a record. Empty if each row is a record.
         found: columns that earlier gates have added. Rows without a match do not keep them.
@@ -76,7 +76,7 @@ class GateSpec:
     codec: PromiseCodec
     dropped: tuple[str, ...] = ()
     carries: bool = False
-    place: int = 0
+    number: int = 0
     record: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
 
@@ -179,7 +179,7 @@ class Gate:
     def _given_up(
         self, missed: Sequence[pa.RecordBatch], rows: pa.RecordBatch | None
     ) -> pa.RecordBatch | None:
-        """Return one row of each record that is given up, with the place of the lookup that decides.
+        """Return one row of each record that is given up, with the number of the lookup that decides.
 
         The first lookup without a match gives a row up. The last lookup that gives up a row of a record
         decides, if no other row of the record goes on.
@@ -357,7 +357,7 @@ class GatedLookup:
 
     def _given_up(self, missed: pa.RecordBatch) -> pa.RecordBatch:
         return missed.select(self._kept).append_column(
-            MISSED, pa.array(np.full(missed.num_rows, self._spec.place))
+            MISSED, pa.array(np.full(missed.num_rows, self._spec.number))
         )
 
     @property

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from endmark.operators.lookup.auto import Auto
 from endmark.operators.lookup.costs import ReadCosts
-from endmark.operators.lookup.queue import ASKED, Pending
+from endmark.operators.lookup.pending_rows import ASKED, Pending
 from endmark.operators.lookup.reader import Budget, ReadFigures, Resolver
 from endmark.operators.lookup.strategies import STRATEGIES
 from endmark.operators.lookup.waiting_rows import Piece, Waiting

@@ -21,7 +21,7 @@ from endmark.errors import ConfigError
 from endmark.metrics import add
 from endmark.operators.lookup.gate import side_by_side
 from endmark.pipeline import Pipeline
-from endmark.planning.forecast import forecast
+from endmark.planning.lookup_forecast import forecast
 from endmark.relation.contract import KeyRange
 from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark.verify.classify import classify

@@ -1,4 +1,4 @@
-"""The cost model: HYBRIDJOIN's equations of memory and cost (UoA-SE-2010-2, section 5), for each strategy.
+"""The cost model of the lookup: HYBRIDJOIN's equations (UoA-SE-2010-2, section 5), for each strategy.
 
 The unit costs are measured by `calibration`. `Strategy` says what is read, and `Setup` says how many rows
 wait and which keys they ask for. This module computes the costs of that.
@@ -12,9 +12,9 @@ Rows that wait cost more, which the paper leaves out. Each is stored once. Each 
 waiting rows again, so a row is ordered H / b times before it is answered. Reading ahead hides a part of all
 these costs.
 
-`page_model` gives w. The paper has 1.36 H D / R, for pages of D rows out of R. For many rows per page w is 2
-H D / R. Then mu is largest for pages of v_P* = (sqrt(a^2 + a B M) - a) / B bytes, where M is the memory in
-bytes; skew makes v_P* smaller.
+`page_model` gives w. The paper has w = 1.36 H D / R, for pages of D rows out of R. If pages have many rows,
+then w = 2 H D / R. In that case, mu is largest for pages of v_P* = (sqrt(a^2 + a B M) - a) / B bytes, where M
+is the memory in bytes. Skew makes v_P* smaller.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Rows that wait for R beyond their batch, in segments that a checkpoint keeps."""
+"""Pending rows: rows that wait for R beyond their batch, in segments that a checkpoint keeps.
+
+`waiting_rows` has those that wait in a batch, grouped for the reads that answer them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The forecast of `endmark plan`: the yield of each strategy by the cost model and the measured costs."""
+"""The forecast of a lookup by `endmark plan`: the yield of each strategy by measured costs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from endmark.domain import Domain
 from endmark.errors import ConfigError
 from endmark.operators.lookup.strategies import STRATEGIES
 from endmark.operators.lookup.workload import Setup
-from endmark.planning import cost_model
+from endmark.planning import lookup_model
 from endmark.planning.calibration import calibrate
-from endmark.planning.cost_model import AT_ONCE, WAITING
+from endmark.planning.lookup_model import AT_ONCE, WAITING
 from endmark.relation.sql import SqlRelation
 
 if TYPE_CHECKING:
     from endmark.operators.lookup.costs import JoinCosts
     from endmark.pipeline import Lookup, Pipeline
-    from endmark.planning.cost_model import Prediction
+    from endmark.planning.lookup_model import Prediction
 
 # Bytes of a value by kind, 8 for all others. A text counts as long as a usual name.
 _BYTES = {Domain.BOOLEAN: 1, Domain.DATE: 4, Domain.DECIMAL: 16, Domain.STRING: 20}
@@ -140,15 +140,15 @@ def forecast(
     )
     memories = [int(setup.memory * factor) for factor in _WHAT_IF]
     setups = {each: replace(setup, memory=each) for each in memories}
-    by_memory = {each: cost_model.predict(costs, its) for each, its in setups.items()}
+    by_memory = {each: lookup_model.predict(costs, its) for each, its in setups.items()}
     return Forecast(
         lookup.relation,
         lookup.page_rows,
         setup,
         costs,
         by_memory[setup.memory],
-        min(setup.relation_rows, cost_model.best_page_rows(costs, setup)),
-        cost_model.what_if(costs, setup, memories),
+        min(setup.relation_rows, lookup_model.best_page_rows(costs, setup)),
+        lookup_model.what_if(costs, setup, memories),
         by_memory,
     )
 
@@ -162,7 +162,7 @@ def _lookup(pipeline: Pipeline, relation: str | None) -> Lookup:
 
 
 def _payload(pipeline: Pipeline, lookup: Lookup) -> int:
-    """The bytes of a row that is looked up, estimated from the types of its columns."""
+    """Return the bytes of a row that is looked up, estimated from the types of its columns."""
     given = pipeline.stream_of(lookup.relation)
     origins = pipeline.stage_of(given).origins_of(given).values()
     return sum(_BYTES.get(kind.domain, 8) for columns in origins for kind in columns.values())
