@@ -144,7 +144,7 @@ def _with_newest_rows(document: Document, source: str) -> Document:
     pipeline = require(document)
     if not pipeline.flow.stands_before_joins(source):
         return document
-    stream, _ = pipeline.flow.way_to(source)
+    stream, _ = pipeline.flow.path_to(source)
     table = {"from": source, "mode": "upsert", "key": list(pipeline.stage_of(stream).key)}
     return _if_valid(document, {"tables": {f"newest_of_{source}": table}})
 

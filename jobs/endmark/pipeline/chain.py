@@ -142,7 +142,7 @@ def chained(pipeline: Pipeline, step: str | None, spread: timedelta) -> ChainedS
         promised = dict.fromkeys(_promised(stage)) if is_last else {}
         kinds = dict(columns_of_results(stage))
     else:
-        stream, _ = pipeline.flow.way_to(name)
+        stream, _ = pipeline.flow.path_to(name)
         lateness = _own_disorder(pipeline, stream)
         stage = pipeline.stage_of(stream)
         kinds = dict(columns_of_rows(stage, stream, pipeline.row_columns(name), stage.columns_behind(name)))

@@ -105,7 +105,7 @@ class Flow:
         """The aggregates, those of results first."""
         return (*self.groups, *self.rollups)
 
-    def way_to(self, name: str) -> tuple[str, tuple[str, ...]]:
+    def path_to(self, name: str) -> tuple[str, tuple[str, ...]]:
         """Return the input whose rows a stream or step in front of the join has, and the steps up to it.
 
         The input is a stream or a union. Rows of a union have gone through the row steps directly behind it.
@@ -117,9 +117,9 @@ class Flow:
             if name in behind:
                 return union, ()
         for stream, path in self._before_joins.items():
-            way = (stream, *path)
-            if name in way:
-                return stream, way[1 : way.index(name) + 1]
+            names = (stream, *path)
+            if name in names:
+                return stream, names[1 : names.index(name) + 1]
         raise KeyError(name)
 
     def stands_before_joins(self, name: str) -> bool:

@@ -212,7 +212,7 @@ class Pipeline(Model):
         """Return the stage whose rows a step makes, or has on their way to the join."""
         if step in self.flow.ends:
             return next(stage for stage in self.stages if stage.steps.end == step)
-        stream, _ = self.flow.way_to(step)
+        stream, _ = self.flow.path_to(step)
         return self.stage_of(stream)
 
     @property
@@ -257,7 +257,7 @@ class Pipeline(Model):
             return ()
         if not is_latest_role(role):
             return self.groups_of(role).key
-        stream, _ = self.flow.way_to(step_of(role))
+        stream, _ = self.flow.path_to(step_of(role))
         return tuple(f"{stream}_{column}" for column in table.key)
 
     @property
@@ -288,7 +288,7 @@ class Pipeline(Model):
         """Return whether a deletion in a change stream removes a row from a table of the newest rows."""
         roles = filter(is_latest_role, self.laid_out)
         return FORMATS[self.inputs[stream].format].deletions and any(
-            self.flow.way_to(step_of(role))[0] == stream for role in roles
+            self.flow.path_to(step_of(role))[0] == stream for role in roles
         )
 
     @property
@@ -396,7 +396,7 @@ class Pipeline(Model):
         return checked(stream, self._declared(stream), self._first_steps(self.flow.paths[stream]))
 
     def _first_steps(self, path: tuple[str, ...]) -> dict[str, RowStep]:
-        """Return the row steps with which the way of a stream's rows begins, in front of lookups."""
+        """Return the row steps with which the path of a stream begins, in front of lookups."""
         found: dict[str, RowStep] = {}
         for name in path:
             step = self.steps[name]
@@ -423,8 +423,8 @@ class Pipeline(Model):
 
     def row_columns(self, name: str) -> dict[str, ColumnType]:
         """Return the stream's columns of the rows of a stream or of a step in front of the join."""
-        stream, way = self.flow.way_to(name)
-        found = checked(stream, self._declared(stream), self._first_steps(way))
+        stream, path = self.flow.path_to(name)
+        found = checked(stream, self._declared(stream), self._first_steps(path))
         return dict(found[-1].columns if found else self._declared(stream).value_types)
 
     def asked_by(self, lookup: Lookup) -> LookupColumns:
@@ -444,7 +444,7 @@ class Pipeline(Model):
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """The names of all streams, in the order of the columns of results."""
+        """The streams in the order of the columns of results. A union stands for its members."""
         return self.last_stage.sides
 
     @property

@@ -324,14 +324,14 @@ class Stage:
         relations in the order of lookups, then the record's coordinates. A derived stream has its own ones
         before those of its relations.
         """
-        return list(self._ways[given].columns)
+        return list(self._behind_steps[given].columns)
 
     def columns_behind(self, name: str) -> list[tuple[str, ColumnType]]:
-        """Return the columns of rows of a stream, or of a step on its way, in the order of `columns_of`."""
-        stream, way = self.pipeline.flow.way_to(name)
-        if all(isinstance(self.pipeline.steps[each], RowStep) for each in way):
+        """Return the columns of rows of a stream, or of a step on its path, in the order of `columns_of`."""
+        stream, path = self.pipeline.flow.path_to(name)
+        if all(isinstance(self.pipeline.steps[each], RowStep) for each in path):
             return _of_stream(stream, self.pipeline.row_columns(name))
-        return list(self._way(stream, way).columns)
+        return list(self._rows_behind(stream, path).columns)
 
     def looked_up_steps(self, given: str) -> dict[str, CheckedRowStep]:
         """Return the row steps behind lookups of an input, in order, over columns named as in results.
@@ -339,33 +339,33 @@ class Stage:
         Raises:
             ConfigError: one of them is wrong.
         """
-        return {step.name: step for step in self._ways[given].steps}
+        return {step.name: step for step in self._behind_steps[given].steps}
 
     def origins_behind(
-        self, given: str, way: Sequence[str] | None = None
+        self, given: str, path: Sequence[str] | None = None
     ) -> dict[str, dict[str, ColumnType]]:
         """Return the columns of an input's rows by their stream or relation.
 
         Args:
             given: the input.
-            way: the steps that the rows have gone through; `None` for all of the input's.
+            path: the steps that the rows have gone through; `None` for all of the input's.
         """
-        origins = (self._ways[given] if way is None else self._way(given, way)).origins
+        origins = (self._behind_steps[given] if path is None else self._rows_behind(given, path)).origins
         return {origin: dict(columns) for origin, columns in origins.items()}
 
     @cached_property
-    def _ways(self) -> Mapping[str, SteppedResults]:
+    def _behind_steps(self) -> Mapping[str, SteppedResults]:
         """The rows of each input behind all of its steps."""
-        return {given: self._way(given, way) for given, way in self.steps.paths.items()}
+        return {given: self._rows_behind(given, path) for given, path in self.steps.paths.items()}
 
-    def _way(self, given: str, way: Sequence[str]) -> SteppedResults:
+    def _rows_behind(self, given: str, path: Sequence[str]) -> SteppedResults:
         """Return the columns of an input's rows behind steps, and those of these that are behind a lookup."""
         columns, origins = self.arriving(given), self.origins_of(given)
         end = len(columns) if given == self.derived else len(columns) - len(COORDINATES)
         own, coordinates = columns[:end], columns[end:]
         found: list[CheckedRowStep] = []
         lost = set[str]()
-        for name in dropwhile(lambda each: isinstance(self.pipeline.steps[each], RowStep), way):
+        for name in dropwhile(lambda each: isinstance(self.pipeline.steps[each], RowStep), path):
             step = self.pipeline.steps[name]
             if isinstance(step, LookupStep):
                 own += self._found_by([step.lookup])

@@ -31,20 +31,20 @@ def require_replaceable(pipeline: Pipeline, source: str, table: Table, field: st
         ValueError: the table has no key, or another one than the pipeline; a step may leave a row out or make
             several of it; or the stream does not say what an update or a deletion is.
     """
-    stream, way = pipeline.flow.way_to(source)
+    stream, path = pipeline.flow.path_to(source)
     if stream in pipeline.flow.unions:
         raise ValueError(
             f"{field}.mode: a key of an upserted table lives in one partition, and {stream} has those of "
             "several topics; leave it out, or write the table in a pipeline of one of these streams alone"
         )
     _check_key(pipeline, source, table, field)
-    _check_steps(pipeline, stream, way, field)
+    _check_steps(pipeline, stream, path, field)
     _check_stream(pipeline.streams[stream], f"streams.{stream}", table)
 
 
 def _check_key(pipeline: Pipeline, source: str, table: Table, field: str) -> None:
     """Refuse a table without a key, or with another one than the pipeline."""
-    stream, _ = pipeline.flow.way_to(source)
+    stream, _ = pipeline.flow.path_to(source)
     columns, stage = pipeline.row_columns(source), pipeline.stage_of(stream)
     declared = pipeline.streams[stream].columns
     if not table.key:
@@ -70,8 +70,8 @@ def _check_key(pipeline: Pipeline, source: str, table: Table, field: str) -> Non
         )
 
 
-def _check_steps(pipeline: Pipeline, stream: str, way: tuple[str, ...], field: str) -> None:
-    """Refuse steps that leave a row out or make several of it; `way` has those up to the table."""
+def _check_steps(pipeline: Pipeline, stream: str, path: tuple[str, ...], field: str) -> None:
+    """Refuse steps that leave a row out or make several of it; `path` has those up to the table."""
     stage = pipeline.stage_of(stream)
     for name in pipeline.flow.paths[stream]:
         step = pipeline.steps[name]
@@ -90,7 +90,7 @@ def _check_steps(pipeline: Pipeline, stream: str, way: tuple[str, ...], field: s
                 f"{field}: steps.{name}.deduplicate drops rows of {stream}, and the table would keep the "
                 "older rows of their keys; leave it out, since the newest row replaces the others anyhow"
             )
-        if isinstance(step, LookupStep) and _loses(step, looked_up=name in way):
+        if isinstance(step, LookupStep) and _loses(step, looked_up=name in path):
             raise ValueError(
                 f"{field}: lookup {name} may lose or repeat rows of {stream}, and the table would keep older "
                 f"rows of their keys; let steps.{name}.lookup have miss: nulls and at most one match"

@@ -44,8 +44,8 @@ def require_written(pipeline: Pipeline, source: str, field: str) -> None:
                 f"{field}: rows of {source} go on as rows of the union {union}; name {union} here, and "
                 "derive a column before it by which rows can be told apart"
             )
-    ways = _ways(pipeline)
-    if source not in ways:
+    paths = _paths(pipeline)
+    if source not in paths:
         for stage in flow.stages:
             if source in (stage.join, *stage.behind):
                 raise ValueError(
@@ -54,17 +54,17 @@ def require_written(pipeline: Pipeline, source: str, field: str) -> None:
                 )
         raise ValueError(
             f"{field}: rows of {source} are neither those of a stream, a row step, a lookup or a join nor "
-            f"the results; name one of {', '.join(dict.fromkeys([*ways, *flow.ends, flow.results]))}"
+            f"the results; name one of {', '.join(dict.fromkeys([*paths, *flow.ends, flow.results]))}"
         )
-    stream, *path = ways[source]
-    own = pipeline.flow.way_to(source)[1]
+    stream, *path = paths[source]
+    own = pipeline.flow.path_to(source)[1]
     later = path[len(own) :]
     _require_columns(pipeline, stream, source, later, field)
     if any(isinstance(pipeline.steps[name], LookupStep) for name in own):
         _require_rows(pipeline, source, later, field)
 
 
-def _ways(pipeline: Pipeline) -> dict[str, list[str]]:
+def _paths(pipeline: Pipeline) -> dict[str, list[str]]:
     """Return each stream or step whose rows come to a join, with its input and all steps of this input.
 
     The rows of a union have gone through the row steps directly behind it. The last of these stands for it.

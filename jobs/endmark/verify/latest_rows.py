@@ -32,7 +32,7 @@ SELECT $table_key, count(DISTINCT $partition) AS partitions FROM $behind GROUP B
 def expect_latest(session: Session, pipeline: Pipeline, stream: str) -> None:
     """Make `expected_<table>` for each table of the newest rows of a stream, or of one of its steps."""
     for role in filter(is_latest_role, pipeline.laid_out):
-        if pipeline.flow.way_to(step_of(role))[0] != stream:
+        if pipeline.flow.path_to(step_of(role))[0] != stream:
             continue
         known = stream_names(pipeline, stream)
         session.run(
@@ -50,7 +50,7 @@ def check_latest(session: Session, pipeline: Pipeline) -> list[Breach | None]:
     """Check that each key of such a table has rows in one partition alone."""
     found = []
     for role in filter(is_latest_role, pipeline.laid_out):
-        stream, _ = pipeline.flow.way_to(step_of(role))
+        stream, _ = pipeline.flow.path_to(step_of(role))
         rule = f"table {pipeline.directories[role]}: a key with rows in several partitions"
         found.append(
             breach(

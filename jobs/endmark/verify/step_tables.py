@@ -25,7 +25,7 @@ def expect_steps(session: Session, pipeline: Pipeline, stream: str) -> None:
     for role in filter(is_step_role, pipeline.laid_out):
         if is_latest_role(role) or step_of(role) in pipeline.flow.ends:
             continue
-        if pipeline.flow.way_to(step_of(role))[0] != stream:
+        if pipeline.flow.path_to(step_of(role))[0] != stream:
             continue
         session.run(
             _ROWS,
@@ -49,9 +49,9 @@ def expect_join(session: Session, earlier: Stage) -> None:
 
 def rows_behind(pipeline: Pipeline, role: str) -> str:
     """Return the SQL name of the processed rows behind a stream or step, given the kind of its rows."""
-    stream, way = pipeline.flow.way_to(step_of(role))
+    stream, path = pipeline.flow.path_to(step_of(role))
     checked = pipeline.stage_of(stream).looked_up_steps(stream)
-    last = pipeline.steps[way[-1]] if way else None
+    last = pipeline.steps[path[-1]] if path else None
     if isinstance(last, LookupStep):
         return name(f"behind_{last.lookup.relation}")
-    return name(f"behind_step_{way[-1]}" if way and way[-1] in checked else f"processed_{stream}")
+    return name(f"behind_step_{path[-1]}" if path and path[-1] in checked else f"processed_{stream}")

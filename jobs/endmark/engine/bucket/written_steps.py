@@ -95,7 +95,7 @@ def written_steps(
     for role in pipeline.step_roles:
         if step_of(role) in pipeline.flow.ends:
             continue  # these rows leave on their way to the next stage
-        stream, steps = pipeline.flow.way_to(step_of(role))
+        stream, steps = pipeline.flow.path_to(step_of(role))
         if stream not in stage.inputs:
             continue
         key = pipeline.key_of(role)
