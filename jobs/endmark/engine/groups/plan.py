@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """The closing group-by over the join's results.
+    """The plan of one aggregate: groups of a join's results, or groups of final groups.
 
     Args:
         step: the name of the aggregate.

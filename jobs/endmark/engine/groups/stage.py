@@ -38,7 +38,7 @@ _GROUPS = "groups"  # the name under which patterns on columns of the group key 
 
 
 @dataclass(frozen=True)
-class StageGroups:
+class StageAggregate:
     """The plan of one aggregate of a stage of groups.
 
     Args:
@@ -90,7 +90,7 @@ class GroupStage:
         next_patterns: the readers of the patterns that close groups of the next stage; empty in the last one.
     """
 
-    groups: tuple[StageGroups, ...]
+    groups: tuple[StageAggregate, ...]
     reporters: int
     buckets: Buckets
     behind_groups: bool = False
@@ -159,7 +159,7 @@ class GroupStage:
         for bucket in self.buckets.labels:
             yield bucket, channels.REPORT, written
 
-    def _shares(self, groups: StageGroups, rows: pa.RecordBatch) -> Iterator[tuple[int, str, bytes]]:
+    def _shares(self, groups: StageAggregate, rows: pa.RecordBatch) -> Iterator[tuple[int, str, bytes]]:
         """Yield each bucket's share of some rows that an aggregate takes, packed."""
         plan = groups.plan
         inputs = group_inputs(plan.keys, plan.measures, rows)
@@ -167,16 +167,16 @@ class GroupStage:
             yield bucket, groups.channel, codec.encode(share)
 
 
-def _regrouped(groups: ResultGroups) -> StageGroups:
+def _regrouped(groups: ResultGroups) -> StageAggregate:
     pipeline, types = groups.pipeline, groups.columns()
     keys = [
         KeyColumn(name, types[name].arrow, sources, nullable=True) for name, sources in groups.sources.items()
     ]
     patterns = ClosingPatterns(groups.equals, pipeline.last_stage.present_keys)
-    return StageGroups(grouped_by(groups, keys), patterns, channels.RESULTS, pipeline.shows_results)
+    return StageAggregate(grouped_by(groups, keys), patterns, channels.RESULTS, pipeline.shows_results)
 
 
-def _rolled_up(rollup: Rollup) -> StageGroups:
+def _rolled_up(rollup: Rollup) -> StageAggregate:
     patterns = ClosingPatterns(rollup.equals, rollup.pipeline.last_stage.present_keys)
     takes = rollup.of.final_role
-    return StageGroups(rolled_up(rollup), patterns, takes, takes in rollup.pipeline.written_roles)
+    return StageAggregate(rolled_up(rollup), patterns, takes, takes in rollup.pipeline.written_roles)

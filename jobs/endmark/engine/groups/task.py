@@ -21,7 +21,7 @@ from endmark.state import codec
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from endmark.engine.groups.stage import GroupStage, StageGroups
+    from endmark.engine.groups.stage import GroupStage, StageAggregate
     from endmark.operators.group_by.group_by import ClosingAggregate
     from endmark.state.keys import Share
     from endmark.state.store import SegmentStore
@@ -104,15 +104,15 @@ class GroupTask:
         yield channels.METRICS, json.dumps({"samples": samples}).encode()
 
     def _closed(
-        self, stage_groups: StageGroups, patterns: Iterable[str], groups: ClosingAggregate
+        self, aggregate: StageAggregate, patterns: Iterable[str], groups: ClosingAggregate
     ) -> pa.RecordBatch:
         """Remove and return the groups that patterns close."""
-        closing = [found for text in patterns if (found := stage_groups.closing(text)) is not None]
+        closing = [found for text in patterns if (found := aggregate.closing(text)) is not None]
         if not closing:
             return pa.RecordBatch.from_pylist([], groups.schema)
         if not all(each.patterns for each in closing):  # no result comes any more
             return groups.close_rows(lambda rows: np.ones(rows.num_rows, bool))
-        final = PromiseUnion(stage_groups.domains)
+        final = PromiseUnion(aggregate.domains)
         for each in closing:
             final.add(each)
         return groups.close_rows(final.match)
