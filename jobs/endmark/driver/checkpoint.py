@@ -400,8 +400,8 @@ def changed(pinned: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]
             else _changes(name, stored.get(name), now)
         )
     ]
-    # If an input is new, its section says so. A checkpoint of an earlier commit has no keys yet.
-    return changes or _keys(pinned.get("keys", {}), settings["keys"])
+    # If an input is new, its section says so.
+    return changes or _keys(pinned["keys"], settings["keys"])
 
 
 def _keys(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 
     from endmark.engine.delta_files import FileTable
 
-# A file of as many rows is rewritten only for a key of its own. Rewritten files have up to twice as many.
+# A file with this many rows or more is rewritten only if one of its keys changes. Its rows go to files that
+# have up to twice as many.
 _FULL_ROWS = 50_000
-_HELD_ROWS = 500_000  # of rewritten files, about as many rows are in memory at a time
+_HELD_ROWS = 500_000  # the rows of rewritten files that are in memory at a time, about
 
 
 @dataclass(frozen=True)
@@ -111,9 +112,9 @@ def _rest(table: FileTable, file: DataFile, changed: pa.Table) -> _Rest:
     within = np.ones(changed.num_rows, np.bool_)
     for name, (least, most) in file.bounds.items():
         if name in changed.column_names:
-            bounds = (pa.scalar(bound, changed.schema.field(name).type) for bound in (least, most))
-            values = changed.column(name)
-            inside = pc.and_(pc.greater_equal(values, next(bounds)), pc.less_equal(values, next(bounds)))
+            values, kind = changed.column(name), changed.schema.field(name).type
+            from_least = pc.greater_equal(values, pa.scalar(least, kind))
+            inside = pc.and_(from_least, pc.less_equal(values, pa.scalar(most, kind)))
             within &= np.asarray(pc.fill_null(inside, fill_value=True))
     if file.rows is not None and not within.any():
         return _Rest(file, file.rows)

@@ -50,8 +50,8 @@ class StreamBatch:
         heard: the oldest and the newest timestamp of Kafka's records of each partition in microseconds, over
             all buckets. It is empty unless partitions can be idle.
         runs: the runs of a clustered stream.
-        since: its arrival time, in microseconds since 1970, if a lookup has held it back; `None` if it has
-            come just now.
+        since: the time at which the batch came, in microseconds since 1970, if a lookup has held it back;
+            `None` if it has come just now.
     """
 
     rows: pa.RecordBatch | None = None

@@ -155,7 +155,7 @@ class Queries:
             JobFailedError: a query has failed.
             QuarantineError: too many records were dead letters.
         """
-        while self._is_followed(query, pulse, stop):
+        while self._watch(query, pulse, stop):
             query = self.start()
 
     def finish(self, pulse: Pulse, stop: threading.Event) -> None:
@@ -177,8 +177,8 @@ class Queries:
             pulse.beat()
             self.run(self.start(), pulse, stop)
 
-    def _is_followed(self, query: StreamingQuery, pulse: Pulse, stop: threading.Event) -> bool:
-        """Watch one query until it ends; return whether another query must follow it."""
+    def _watch(self, query: StreamingQuery, pulse: Pulse, stop: threading.Event) -> bool:
+        """Watch one query until it ends. Return true if another query must follow it."""
         try:
             while query.isActive and not stop.wait(_POLL_SECONDS):
                 self.stalls.look(query.status["message"], self.sink.batches)
@@ -190,10 +190,10 @@ class Queries:
                 if pulse.due is not None and not query.status["isDataAvailable"]:
                     pulse.beat()
             query.stop()
-            if (failure := query.exception()) is not None and not self._is_due(str(failure)):
+            if (failure := query.exception()) is not None and not self._is_refusal(str(failure)):
                 raise JobFailedError(self._with_batch(str(failure)))
         except StreamingQueryException as error:
-            if not self._is_due(str(error)):
+            if not self._is_refusal(str(error)):
                 raise JobFailedError(self._with_batch(str(error))) from error
         except (Py4JNetworkError, ConnectionError) as error:
             raise JobFailedError(
@@ -208,7 +208,7 @@ class Queries:
             return False
         return self.turns.beyond(pulse.read)
 
-    def _is_due(self, failure: str) -> bool:
+    def _is_refusal(self, failure: str) -> bool:
         """Return whether a failure is the sink's refusal of a batch, for a new pace or a full quarantine."""
         refusals = {NewPaceError: self.pace.is_new, QuarantineError: self.quarantine.is_full}
         return any(is_so and error.__name__ in failure for error, is_so in refusals.items())

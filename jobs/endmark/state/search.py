@@ -1,4 +1,4 @@
-"""Search in sorted key columns, of which probes, purges and lookups consist, and in columns of any order."""
+"""Search for rows by their keys. Probes, purges and lookups consist of searches in sorted key columns."""
 
 from __future__ import annotations
 

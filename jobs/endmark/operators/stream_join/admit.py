@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class Violation:
-    """Records of one side that break a promise of their own stream for the same reason.
+    """Records of one side that are not joined, for the same reason.
 
     Args:
         side: the stream's name.
-        reason: `late`, `unordered`, `closed`, `repeated`, `unclustered` or `idle`.
+        reason: `late`, `unordered`, `closed`, `repeated`, `unclustered` or `idle`. A frame also has `null`,
+            for rows that never come to the join.
         rows: one row of each record.
         promises: the broken promise of each row, by the names that both sides share. It is `None` for a
             promise on columns beside the key. The list is empty for reasons without promises, such as `late`.

@@ -148,7 +148,7 @@ class StreamJoin(SegmentJoin):
         self.spiller.inserted()
         for side, arrived, opposite, closed_keys, key_promises in news:
             came = arrived is not None and arrived.live > 0
-            yield from self._purger.release(side, opposite, closed_keys, key_promises, arrived=came)
+            yield from self._purger.put_out_unmatched(side, opposite, closed_keys, key_promises, arrived=came)
 
     def _make_room(
         self, news: tuple[_News, _News], horizons: tuple[int, int], *, pause: bool

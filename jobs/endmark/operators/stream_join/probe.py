@@ -81,7 +81,7 @@ class Probe:
         opposite, came = (self._right, arrived[1]) if side is self._left else (self._left, arrived[0])
         for other in opposite.rows.segments + ([] if came is None else [came]):
             if is_owed(rows.segment, other) or is_owed(other, rows.segment):
-                yield from self._of_two(side, rows.segment, other, rows)
+                yield from self._owed_by(side, rows.segment, other, rows)
 
     def catch_up(self) -> Iterator[pa.RecordBatch]:
         """Yield all results that spilled rows are owed. The rows of the batch must be in state."""
@@ -89,36 +89,36 @@ class Probe:
             for segment in side.rows.segments:
                 for other in opposite.rows.segments if segment.joined_to is not None else ():
                     if is_owed(segment, other):
-                        yield from self._of_two(side, segment, other, None)
+                        yield from self._owed_by(side, segment, other, None)
 
-    def _of_two(
+    def _owed_by(
         self, side: SideState, segment: Segment, other: Segment, rows: SegmentRows | None
     ) -> Iterator[pa.RecordBatch]:
         pair = (segment, other) if side is self._left else (other, segment)
         yield from self.between(*pair, rows)
 
     def between(
-        self, left: Segment, right: Segment, of: SegmentRows | None = None
+        self, left: Segment, right: Segment, only: SegmentRows | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Yield the results of a left and a right segment.
 
         Args:
             left, right: the segments.
-            of: some rows of one of the segments. Only these then meet the rows of the other segment. `None`:
-                all rows of both.
+            only: rows of one of the segments. Only these meet the rows of the other segment. `None`: all rows
+                of both meet each other.
         """
-        if of is None:
+        if only is None:
             smaller = left if left.rows <= right.rows else right
-            of = SegmentRows(smaller, np.arange(smaller.rows)).alive
-        keys = of.segment.keys
-        if len(of) < len(keys):
-            keys = keys.take(of.positions)
-        if of.segment is left:
+            only = SegmentRows(smaller, np.arange(smaller.rows)).alive
+        keys = only.segment.keys
+        if len(only) < len(keys):
+            keys = keys.take(only.positions)
+        if only.segment is left:
             for i, j in right.find(keys):
-                yield from self._meet(left, right, of.positions[i], j)
+                yield from self._meet(left, right, only.positions[i], j)
         else:
             for j, i in left.find(keys):
-                yield from self._meet(left, right, i, of.positions[j])
+                yield from self._meet(left, right, i, only.positions[j])
 
     def _meet(self, left: Segment, right: Segment, i: Ints, j: Ints) -> Iterator[pa.RecordBatch]:
         i, j = self._within_window(left, right, i, j)
@@ -139,7 +139,7 @@ class Probe:
         if len(i) == 0:
             return
         if self._semi:
-            yield from self._first(left, i)
+            yield from self._put_out_first(left, i)
             return
         if self._left.preserved:
             left.match(i)
@@ -156,7 +156,8 @@ class Probe:
             joins &= -apart <= self._right.spec.window
         return (i, j) if joins.all() else (i[joins], j[joins])
 
-    def _first(self, left: Segment, i: Ints) -> Iterator[pa.RecordBatch]:
+    def _put_out_first(self, left: Segment, i: Ints) -> Iterator[pa.RecordBatch]:
+        """Yield the left rows of a semi join that have just met their first partner, and let them die."""
         first = np.unique(i)
         if left.dead is not None:
             first = first[~left.dead[first]]

@@ -115,7 +115,7 @@ class Purger:
         side.rows.append(arrived.live_batch(), matched, arrived.batch_number)
         self.count("join_inserted_rows_total", side, arrived.live)
 
-    def release(
+    def put_out_unmatched(
         self,
         side: SideState,
         opposite: SideState,
