@@ -180,8 +180,8 @@ CATALOGUE: dict[str, Metric] = {
         "seconds",
         "Seconds that Python spent in tasks, summed over tasks, by phase: `read` waits for "
         "Kafka's records, `shuffle` for rows of other tasks, `hand_over` for Spark to take rows; `files` "
-        "writes those of tables; `lookup` includes reading pages. Spark's own work (scheduling, shuffle, "
-        "state commits) is not included.",
+        "writes those of tables; `lookup` includes reading pages, and `purge` all of a join but its probes. "
+        "Spark's own work (scheduling, shuffle, state commits) is not included.",
     ),
     "compute_seconds": Metric(
         "seconds", "Wall-clock seconds of the last batch's tasks, which also write the files of tables."

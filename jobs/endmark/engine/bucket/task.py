@@ -114,16 +114,13 @@ class BucketTask:
                 yield channel, blob
             if self._plan.takes(channel):
                 arrived.setdefault(channel, []).append(blob)
-        records = sum(json.loads(blob)["records"] for blob in arrived.get(channels.READ, []))
-        full = self._join.notes.get("full_batch")
-        pause = full is None or records < full
+        pause = self._is_pause(arrived)
         with self._profile.phase("unpack"):
             came = self._batches(arrived)
         samples: Counter[str] = Counter()
         before = self._times
         with self._profile.phase("lookup"):
             looked_up = self._lookups.process(came, pause=pause)
-        samples.update(self._lookups.samples())
         # One gate may let in more batches than the other.
         entering = list(zip_longest(*looked_up.values(), fillvalue=StreamBatch()))
         patterns = Report()
@@ -139,22 +136,41 @@ class BucketTask:
             yield from groups.changed(samples, batch)
         patterns.times = bound_changes(before, self._join.times())
         yield from self._report(patterns)
+        if self._plan.in_band and self._join.failures.count:
+            yield channels.REFUSED, codec.encode(frame_rejects.failures(self._join.failures))
+        # These count from the next batch on.
         self._join.notes["full_batch"] = self._plan.full_batch
         self._knobs.turn(arrived.get(channels.KNOBS, []))
+        questions = arrived.get(channels.QUESTIONS, [])
+        yield channels.METRICS, json.dumps(self._metrics(samples, questions)).encode()
+
+    def _is_pause(self, arrived: Mapping[str, list[bytes]]) -> bool:
+        """Return whether all tasks together have read fewer records than make a full batch."""
+        records = sum(json.loads(blob)["records"] for blob in arrived.get(channels.READ, []))
+        full = self._join.notes.get("full_batch")
+        return full is None or records < full
+
+    def _metrics(self, samples: Counter[str], questions: list[bytes]) -> dict[str, Any]:
+        """Return the report of a batch for the sink, ready for JSON. Call it when the batch is over.
+
+        Args:
+            samples: the metrics that the batch has collected. Those of the lookups and of state are added.
+            questions: the questions that the batch has brought.
+        """
         failures = self._join.failures
         samples[sample("join_failed_pairs_total")] += failures.count
-        if self._plan.in_band and failures.count:
-            yield channels.REFUSED, codec.encode(frame_rejects.failures(failures))
+        samples.update(self._lookups.samples())
         samples.update(state_samples(self._join, self._groups))
         samples.update(self._behind.samples)
-        report: dict[str, Any] = {"samples": dict(samples), "alike": self._progress()}
-        report["failures"] = [*failures.reports(), *self._lookups.failures(), *self._behind.reports()]
-        report["ignored"] = self._knobs.ignored
-        questions = arrived.get(channels.QUESTIONS, [])
-        report["answers"] = list(answers(questions, self._plan, self._join, self._lookups, self._groups))
-        report["greatest"] = self._lookups.ages()
-        report["least"] = self._lookups.times(owed=self._join.spiller.owes)
-        yield channels.METRICS, json.dumps(report).encode()
+        return {
+            "samples": dict(samples),
+            "alike": self._progress(),
+            "failures": [*failures.reports(), *self._lookups.failures(), *self._behind.reports()],
+            "ignored": self._knobs.ignored,
+            "answers": list(answers(questions, self._plan, self._join, self._lookups, self._groups)),
+            "greatest": self._lookups.ages(),
+            "least": self._lookups.times(owed=self._join.spiller.owes),
+        }
 
     def _batches(self, arrived: Mapping[str, list[bytes]]) -> dict[str, StreamBatch]:
         """Unpack the batch of each stream, given the blobs of the bucket by channel."""
@@ -177,6 +193,7 @@ class BucketTask:
             yield channels.PATTERNS, json.dumps(vars(patterns)).encode()
 
     def _expect_promises(self) -> None:
+        """Tell the join which promises wait in lookups. It holds back the patterns that these complete."""
         for side in self._join.sides:
             if side.spec.name in self._lookups.streams:
                 self._join.expect(side, self._lookups.held_promises(side.spec.name))
@@ -209,6 +226,7 @@ class BucketTask:
             yield from groups.fold(inputs, partial(self._closed_groups, groups.plan, past), samples)
 
     def _results(self, batches: Sequence[StreamBatch], *, catch_up: bool) -> Iterator[pa.RecordBatch]:
+        """Yield the results of the join, and with `catch_up` also those that spilled rows are owed."""
         yield from self._join.process(*batches)
         if catch_up:
             yield from self._join.drain()
@@ -225,6 +243,7 @@ class BucketTask:
                 yield left
 
     def _missed(self, samples: Counter[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield the dead letters of rows that lookups or the row steps behind them have given up."""
         for stream in self._plan.streams:
             rows = self._join.output.bystanders.get(stream.name)
             if rows is None:
@@ -271,6 +290,7 @@ class BucketTask:
                 yield deleted_role(latest.step.name), codec.encode(deleted)
 
     def _violations(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the violations of the join's last batch, as rows of their table or as texts of a frame."""
         for violation in self._join.output.violations:
             stream, derived = self._plan.stream(violation.side), self._plan.derived
             if derived is not None and stream.name == derived.stream.name:
@@ -323,6 +343,7 @@ class BucketTask:
         return codec.concat([closed, over])
 
     def _closed_by_key(self, groups: ClosingAggregate) -> pa.RecordBatch:
+        """Remove and return the groups whose key the join's last batch announces."""
         announced = self._join.output.announced
         if self._join.output.widened:
             return groups.close_where(self._join.final)
@@ -337,6 +358,7 @@ class BucketTask:
         return samples
 
     def _count_output(self, samples: Counter[str]) -> None:
+        """Add the metrics of the join's last batch to `samples`."""
         output = self._join.output
         for (name, label), count in output.counts.items():
             if name == "propagated_punctuations_total":

@@ -81,17 +81,33 @@ class Ingest:
 
 
 class _Task:
+    """Packs the records of one task, batch by batch. Call `finish` behind the last one.
+
+    Partitions have their numbers in the side of their stream.
+
+    Attributes:
+        packer: collects the packed rows.
+        profile: collects the seconds of the task.
+
+    Args:
+        by_topic: the plans of the streams that are read, by topic.
+        buckets: the buckets of the join.
+        control: the control topic and the settings that have knobs.
+    """
+
     def __init__(self, by_topic: dict[str, StreamPlan], buckets: Buckets, control: ControlPlan) -> None:
         self._by_topic = by_topic
         self._buckets = buckets
         self._records = 0
         self._parsers: dict[str, Parser] = {}
         self._readers: dict[str, RecordReader] = {}
+        # These have, by stream and partition, the newest event time, the last row of a clustered stream, the
+        # last mark of an ordered one, and the oldest and the newest timestamp of Kafka.
         self._newest: dict[tuple[str, int], int] = {}
         self._last: dict[tuple[str, int], pa.RecordBatch] = {}
         self._marks: dict[tuple[str, int], Mark] = {}
         self._heard: dict[tuple[str, int], tuple[int, int]] = {}
-        self._until: dict[str, dict[str, int]] = {}
+        self._until: dict[str, dict[str, int]] = {}  # the next offsets, by topic and Kafka's partition
         self._began = time.time()
         self._times: dict[str, Counter[int]] = {}  # records by Kafka's timestamp, by stream
         self._counts: Counter[str] = Counter()
@@ -102,6 +118,7 @@ class _Task:
         self.profile = Profile()
 
     def read(self, batch: pa.RecordBatch) -> None:
+        """Pack a batch of records of one partition, in the order of offsets."""
         topic, partition = (batch.column(name)[0].as_py() for name in ("topic", "partition"))
         first, last = (int(int64(batch.column("offset"))[at]) for at in (0, -1))
         self._records += batch.num_rows
@@ -380,7 +397,7 @@ class _Task:
             self._pack_marks(stream, reached)
             for label in self._buckets.labels:
                 self.packer.add_json(label, stream_channel(channels.PROGRESS, stream.side.name), newest)
-        for (name, partition), heard in self._heard.items():
+        for (name, partition), heard in self._heard.items():  # no member of a union has idle partitions
             for label in self._buckets.labels:
                 self.packer.add_json(label, stream_channel(channels.HEARD, name), {str(partition): heard})
         if self._until:

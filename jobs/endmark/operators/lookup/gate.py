@@ -131,7 +131,7 @@ class Gate:
         until = self._lookups[0].held.until
         if until is not None and until <= min(one.answered_rows for one in self._lookups):
             return now
-        times = [one.asks_at(now) for one in self._lookups]
+        times = [one.due(now) for one in self._lookups]
         return min((time for time in times if time is not None), default=None)
 
     def asks(self, came: Sequence[StreamBatch], now: int, *, pause: bool) -> list[Callable[[], Answered]]:
@@ -285,7 +285,7 @@ class GatedLookup:
         pending = self._join.pending
         return not (pending.waiting_rows or pending.parked_rows or self.held)
 
-    def asks_at(self, now: int) -> int | None:
+    def due(self, now: int) -> int | None:
         """Return the time at which R is to be asked next, in µs since 1970; `None` if no row waits."""
         pending = self._join.pending
         if pending.waiting_rows:

@@ -159,25 +159,25 @@ class HeldBatches:
         if not free:
             return []
         last = free[-1].number
-        lists = self._lists.values()
-        taken = [(held.key, [gone.batch for gone in held.expire(last + 1)]) for held in lists]
-        entering = []
+        taken = {
+            name: (held.key, [gone.batch for gone in held.expire(last + 1)])
+            for name, held in self._lists.items()
+        }
+        leaving = []
         for one in free:
-            rows, missed, closed, deleted, marks, *runs = (
-                _of_batch(gone, one.number, key) for key, gone in taken
-            )
-            entering.append(
+            own = {name: _of_batch(gone, one.number, key) for name, (key, gone) in taken.items()}
+            leaving.append(
                 replace(
                     one.batch,
-                    rows=rows,
-                    bystanders=missed,
-                    closed_keys=closed,
-                    deleted_keys=deleted,
-                    marks=marks,
-                    runs=RunNews(*runs),
+                    rows=own["rows"],
+                    bystanders=own["missed"],
+                    closed_keys=own["closed_keys"],
+                    deleted_keys=own["deleted_keys"],
+                    marks=own["marks"],
+                    runs=RunNews(own["ended"], own["first"], own["last"]),
                 )
             )
-        return entering
+        return leaving
 
     def maintain(self) -> None:
         for each in self._lists.values():

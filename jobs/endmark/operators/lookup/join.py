@@ -251,6 +251,7 @@ class LookupJoin:
         return arrived.filter(pa.array(others))
 
     def _ordered(self, pieces: Sequence[Piece]) -> Waiting:
+        """Return waiting rows in the order in which reads answer them. A subclass may let fewer rows wait."""
         return Waiting(pieces, self._spec.key, self._resolver.directory)
 
     def _limits(self, waiting: Waiting, reserved: int, *, drain: bool) -> tuple[Budget, int | None]:

@@ -79,6 +79,7 @@ class NaryJoin(SegmentJoin):
         return self._announcer.final(keys)
 
     def _process(self, batches: Sequence[StreamBatch]) -> Iterator[pa.RecordBatch]:
+        """Join one batch of each input, in the order of `StreamJoin._process`."""
         self._purger.counts = self.output.counts
         admitted = self._admit(batches)
         batches, arrived = [each.batch for each in admitted], [each.rows for each in admitted]

@@ -253,6 +253,7 @@ class ClosedKeys:
             closed_keys: keys that punctuations of the present batch name, in addition to remembered ones;
                 `None` without any.
         """
+        # Codes of `_codes`: `code >> 1` is the offset of a promise, and the last bit is 0 if a row made it.
         first, others = np.full(len(keys), LATER), np.full(len(keys), LATER)
         for entries, i, j in self._find(keys, None, self.recent):
             _take_first(first, others, partitions, entries, i, j)

@@ -96,6 +96,17 @@ class StreamJoin(SegmentJoin):
         return final(self.left, self.right, keys, self._policy.propagate)
 
     def _process(self, batches: Sequence[StreamBatch]) -> Iterator[pa.RecordBatch]:
+        """Join one batch of each input, in this order.
+
+        1. Rows that break a promise are set aside. The others probe state, and each other.
+        2. The sides close the keys and patterns of the batch. These purge the rows of the other side. Rows of
+           the batch then enter state, unless their key is closed.
+        3. Progress moves, and rows that have left their window leave state. Spilled rows get the results that
+           they are owed, if it is time for that.
+        4. Patterns and keys that no live row holds back are announced.
+
+        Patterns are released behind steps 2 and 3, so that an announcement tells what completed it.
+        """
         self._purger.counts = self.output.counts
         admitted = self._admit(batches)
         left, right = (each.batch for each in admitted)
@@ -103,6 +114,7 @@ class StreamJoin(SegmentJoin):
         self.spiller.begin(arrived)
         with self._profile.phase("probe"):
             yield from self._probe.results(*arrived)
+        # Sides answer this by the state before the batch, which `take` changes.
         before = (
             closed_before(self.left, [self.right], left, [right]),
             closed_before(self.right, [self.left], right, [left]),
