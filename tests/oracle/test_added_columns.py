@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
-from endmark.driver.checkpoint import settings
 from endmark.driver.column_changes import column_changes
+from endmark.driver.settings import settings
 from endmark.pipeline import Pipeline
 from endmark.pipeline.formats import FORMATS
 from endmark.types import JoinType

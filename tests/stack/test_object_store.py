@@ -23,11 +23,11 @@ from endmark.driver.checkpoint import (
     known_tables,
     next_batch,
     pin,
-    settings,
     start_offsets,
 )
 from endmark.driver.migration import Migration, OldTable
 from endmark.driver.planned_batches import planned_ends, unfinished_batch
+from endmark.driver.settings import settings
 from endmark.driver.table_log import TableLog
 from endmark.engine.delta_files import write_files
 from endmark.engine.delta_log import commit_files

@@ -9,29 +9,28 @@ from __future__ import annotations
 
 import os
 import socket
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError
-from tenacity import (
-    Retrying,
-    retry_if_exception,
-    retry_if_exception_type,
-    stop_after_attempt,
-    stop_after_delay,
-    wait_random,
-    wait_random_exponential,
-)
 
 from endmark.control import tables
 from endmark.control.clock import clock
+from endmark.control.ops_access import (
+    attempts,
+    full_disk,
+    identity,
+    is_full,
+    make_private,
+    patience,
+    use_write_ahead_log,
+    while_away,
+)
 from endmark.control.tables import answers, batches, pipelines, runs, turns
 from endmark.databases import database_url, place, require_files
 from endmark.errors import ConfigError, MissingPartError, UnreachableError
@@ -45,7 +44,6 @@ T = TypeVar("T")
 # wanted two cores and a job read a full feed, 59 signs were 5.0 s apart in the median, and 8.0 s at most.
 LOST_SECONDS = 30.0
 AWAY_SECONDS = 30.0  # a job waits for the ops database as long as for a broker
-_ANSWER_SECONDS = 20
 # A file is wrong for good with these errors of SQLite; with others, such as a lock, a later try may succeed.
 _WRONG_FILE = "SQLITE_CANTOPEN", "SQLITE_NOTADB", "SQLITE_READONLY", "SQLITE_PERM"
 KEPT_RUNS = 1_000  # a run a minute made 525,600 rows a year, and each answer of the sidecar took 0.5 s
@@ -97,12 +95,12 @@ def _patiently(
     @wraps(method)
     def tried(self: OpsDatabase, /, *given: P.args, **named: P.kwargs) -> T:
         try:
-            return _while_away()(method, self, *given, **named)
+            return while_away(AWAY_SECONDS)(method, self, *given, **named)
         except (DBAPIError, OSError) as error:
             if not passes(error):
                 raise
-            if _is_full(error):
-                raise UnreachableError(_full_disk(self.place, self._file)) from error
+            if is_full(error):
+                raise UnreachableError(full_disk(self.place, self._file)) from error
             raise UnreachableError(
                 f"the ops database {self.place} did not answer for {AWAY_SECONDS:.0f} s: "
                 f"{in_words(error)}; when it is back, start the job again"
@@ -122,23 +120,23 @@ class OpsDatabase:
     def __init__(self, url: str) -> None:
         checked = database_url(url, "the ops URL")
         require_files(checked, "the ops URL")
-        self.engine = sa.create_engine(checked, pool_pre_ping=True, connect_args=_patience(checked))
+        self.engine = sa.create_engine(checked, pool_pre_ping=True, connect_args=patience(checked))
         if self.engine.dialect.name == "sqlite":
-            _make_private(checked.database)
-            event.listen(self.engine, "connect", _use_write_ahead_log)
+            make_private(checked.database)
+            event.listen(self.engine, "connect", use_write_ahead_log)
         self._file = checked.database if self.engine.dialect.name == "sqlite" else None
         try:
             tables.make(self.engine)
         except (DBAPIError, OSError) as error:  # pg8000 leaves a timeout as it is
             self.close()
-            if _is_full(error):
-                raise UnreachableError(_full_disk(place(checked), self._file)) from error
+            if is_full(error):
+                raise UnreachableError(full_disk(place(checked), self._file)) from error
             cause = error.orig if isinstance(error, DBAPIError) else error
             problem = f"cannot use the ops database {place(checked)}: {in_words(error)}"
             if getattr(cause, "sqlite_errorname", "").startswith(_WRONG_FILE):
                 raise ConfigError(f"{problem}; name a file that this user can write by --ops-url") from error
             raise UnreachableError(f"{problem}; start it, or correct --ops-url") from error
-        self._made = None if self._file is None else _identity(self._file)
+        self._made = None if self._file is None else identity(self._file)
 
     def close(self) -> None:
         self.engine.dispose()
@@ -153,7 +151,7 @@ class OpsDatabase:
 
         SQLite goes on with the deleted file, so a sidecar would show the jobs of before for ever.
         """
-        return self._file is not None and _identity(self._file) != self._made
+        return self._file is not None and identity(self._file) != self._made
 
     def forget(self, pipeline: str) -> bool:
         """Remove all that is stored of a pipeline; return whether there was anything.
@@ -210,7 +208,7 @@ class OpsDatabase:
         Raises:
             TakenError: a living job has the name.
         """
-        for attempt in _attempts():
+        for attempt in attempts():
             with attempt, self.engine.begin() as connection:
                 _wait_for_others(connection, pipeline)
                 # An earlier try may have stored the run before its answer was lost.
@@ -544,7 +542,7 @@ def _copy_turns(connection: sa.Connection, app_id: str, pipeline: str) -> None:
         return
     names = [column.name for column in turns.c if column is not turns.c.pipeline]
     copied = sa.select(sa.literal(pipeline), *(turns.c[name] for name in names))
-    # Those of another checkpoint that had this name.
+    # Those that are there are turns of another checkpoint, which had this name.
     connection.execute(turns.delete().where(turns.c.pipeline == pipeline))
     connection.execute(
         turns.insert().from_select(["pipeline", *names], copied.where(turns.c.pipeline == before))
@@ -638,76 +636,3 @@ def offsets_read(url: str, pipeline: str) -> dict[str, dict[int, int]]:
             f"the ops database has no batch of {pipeline}; name the one that its job was given by --ops-url"
         )
     return {topic: {int(at): end for at, end in ends.items()} for topic, ends in batch.offsets.items()}
-
-
-def _make_private(file: str | None) -> None:
-    """Create an SQLite file that only our own user may read. SQLite's files beside it get the same mode."""
-    if file and file != ":memory:":
-        with suppress(OSError):  # the connection will fail with a better message
-            os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-
-
-def _identity(file: str) -> tuple[int, int] | None:
-    """Return what tells a file from another one at its path; `None` if there is none."""
-    try:
-        found = Path(file).stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def _patience(url: sa.URL) -> dict[str, Any]:
-    """Return arguments that make a database driver give up on a server that does not answer.
-
-    Without them, a server that hangs would block the signs of life and the batches of a job for ever.
-    """
-    names = {"pymysql": ("connect_timeout", "read_timeout", "write_timeout"), "pg8000": ("timeout",)}
-    # SQLite waits only for the lock of its file, and `busy_timeout` limits that.
-    return dict.fromkeys(names.get(url.get_driver_name(), ()), _ANSWER_SECONDS)
-
-
-def _is_full(error: DBAPIError | OSError) -> bool:
-    """Return whether SQLite found no room on its disk."""
-    cause = error.orig if isinstance(error, DBAPIError) else None
-    return bool(getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL)
-
-
-def _full_disk(named: str, file: str | None) -> str:
-    return (
-        f"the ops database {named}: {file} and {file}-wal cannot grow, since their disk is full; make room "
-        "on that disk, and start the job again"
-    )
-
-
-def _use_write_ahead_log(connection: Any, _record: Any) -> None:
-    # WAL lets the sidecar read while the job writes. NORMAL may lose the last batches only when power fails,
-    # and repeated batches write them again.
-    connection.execute("PRAGMA busy_timeout=5000")
-    # SQLite fails at once if two connections that open a new database would wait for each other.
-    for attempt in _again():
-        with attempt:
-            connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=NORMAL")
-
-
-def _attempts() -> Retrying:
-    """Retry when jobs insert the same missing row at once: one job inserts it, the others fail once."""
-    return Retrying(retry=retry_if_exception_type(DBAPIError), stop=stop_after_attempt(5), reraise=True)
-
-
-def _while_away() -> Retrying:
-    return Retrying(
-        retry=retry_if_exception(lambda error: isinstance(error, (DBAPIError, OSError)) and passes(error)),
-        stop=stop_after_delay(AWAY_SECONDS),
-        wait=wait_random_exponential(multiplier=0.05, max=1.0),
-        reraise=True,
-    )
-
-
-def _again() -> Retrying:
-    return Retrying(
-        retry=retry_if_exception_type(sqlite3.OperationalError),
-        stop=stop_after_delay(5.0),
-        wait=wait_random(0.0, 0.05),
-        reraise=True,
-    )

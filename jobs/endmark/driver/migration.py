@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from endmark.driver import checkpoint as checkpoints
 from endmark.driver.column_changes import column_changes
+from endmark.driver.settings import changed, settings
 from endmark.errors import ConfigError
 from endmark.storage import delta_table, entries, move
 from endmark.verify.consume import Log
@@ -172,13 +173,13 @@ def made_with(checkpoint: Location) -> dict[str, Any]:
     Raises:
         ConfigError: no job has made a checkpoint there.
     """
-    settings = checkpoints.pinned_settings(checkpoint)
-    if settings is None:
+    pinned = checkpoints.pinned_settings(checkpoint)
+    if pinned is None:
         raise ConfigError(
             f"no job has a checkpoint in {checkpoint}, so there is nothing to migrate; name another by "
             "--checkpoint, or start the job"
         )
-    return settings
+    return pinned
 
 
 def held(pipeline: Pipeline, bootstrap: ClusterOrAddress) -> dict[str, list[Range]]:
@@ -218,8 +219,8 @@ def plan(
         ConfigError: there is no checkpoint, a table is not its own, or a topic of `publish` has records.
     """
     pinned = made_with(checkpoint)
-    settings = checkpoints.settings(pipeline, buckets or pinned["buckets"])
-    columns = column_changes(pinned, settings, checkpoint, warehouse)
+    wanted = settings(pipeline, buckets or pinned["buckets"])
+    columns = column_changes(pinned, wanted, checkpoint, warehouse)
     _require_new(pipeline, ranges)
     began = checkpoints.start_offsets(checkpoint)
     read = {stream.topic for stream in pipeline.streams.values()} | {pipeline.control_topic}
@@ -230,7 +231,7 @@ def plan(
         warehouse=warehouse,
         aside=aside,
         batches=checkpoints.next_batch(checkpoint),
-        changes=(*checkpoints.changed(columns.applied(pinned), settings), *columns.refusals),
+        changes=(*changed(columns.applied(pinned), wanted), *columns.refusals),
         topics=tuple(
             _replay(topic, ranges.get(topic, []), began if topic in whole else {}) for topic in sorted(read)
         ),

@@ -24,6 +24,7 @@ from endmark.driver.moved_checkpoint import follow_move
 from endmark.driver.pace import Pace
 from endmark.driver.planned_batches import begun_partitions, drop_torn
 from endmark.driver.quarantine import Quarantine
+from endmark.driver.settings import settings
 from endmark.driver.topics import make_topic, partition_counts
 from endmark.engine import streams
 from endmark.engine.bucket.lookup_plan import unpaged_lookups
@@ -91,10 +92,10 @@ def run_job(
         batch = checkpoint.next_batch(options.checkpoint)
         tables = targets(pipeline, options.warehouse.resolve())
         by_name = {table.path.name: table for table in tables}
-        # Before new settings are stored: the file of before could not go on with them.
+        # Tables are checked before new settings are stored, as the file of before could not go on with these.
         found = checked(by_name, app_id, options.checkpoint, batch)
-        settings = checkpoint.settings(pipeline, before or options.buckets)
-        checkpoint.pin(options.checkpoint, settings, options.warehouse)
+        pinned = settings(pipeline, before or options.buckets)
+        checkpoint.pin(options.checkpoint, pinned, options.warehouse)
         _require_begun_buckets(options)
         added = {
             f"{pipeline.flow.taker_of(stream)}_{column}"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from endmark.cli import app
-from endmark.driver.checkpoint import claimed, pin, settings
+from endmark.driver.checkpoint import claimed, pin
+from endmark.driver.settings import settings
 from endmark.errors import ConfigError
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 
 from endmark.control.changes import FIELDS, KNOBS, LINES, PINNED, rule_of
-from endmark.driver.checkpoint import settings
+from endmark.driver.settings import settings
 from endmark.engine.bucket.knob_turns import Knobs
 from endmark.engine.bucket.plan import BucketPlan
 from endmark.pipeline import Control, Pipeline

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError
 
-from endmark.control import database, forecasts, sign_of_life, tables
+from endmark.control import database, forecasts, ops_access, sign_of_life, tables
 from endmark.control.database import LOST_SECONDS, OpsDatabase, TakenError, offsets_read
 from endmark.control.sign_of_life import SignsOfLife
 from endmark.control.tables import META, runs
@@ -538,7 +538,7 @@ def test_a_file_that_is_no_database_is_told_from_one_that_is_locked(
 
 @pytest.mark.parametrize("driver", ["mysql+pymysql", "postgresql+pg8000"])
 def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch, driver: str) -> None:
-    monkeypatch.setattr(database, "_ANSWER_SECONDS", 1)
+    monkeypatch.setattr(ops_access, "_ANSWER_SECONDS", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         began = time.monotonic()
         with pytest.raises(MissingPartError, match="cannot use the ops database"):

@@ -27,10 +27,10 @@ from endmark.driver.checkpoint import (
     pin,
     pinned_settings,
     rescaled,
-    settings,
     start_offsets,
     topic_ids,
 )
+from endmark.driver.settings import settings
 from endmark.errors import ConfigError, MissingPartError
 from endmark.operators.stream_join.presets import Preset
 from endmark.pipeline import Pipeline

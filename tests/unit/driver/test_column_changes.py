@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from endmark.driver.checkpoint import claimed, first_offsets, pin, pinned_settings, settings
+from endmark.driver.checkpoint import claimed, first_offsets, pin, pinned_settings
+from endmark.driver.settings import settings
 from endmark.engine.channels import DEAD_LETTER_SCHEMA
 from endmark.errors import ConfigError
 from endmark.pipeline.file import load

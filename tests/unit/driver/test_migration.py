@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from endmark.driver import migration
-from endmark.driver.checkpoint import claimed, keep_start_offsets, known_tables, pin, settings
+from endmark.driver.checkpoint import claimed, keep_start_offsets, known_tables, pin
 from endmark.driver.migration import Gap, Migration, TopicReplay
+from endmark.driver.settings import settings
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
 from endmark.pipeline.file import load

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from endmark.driver.checkpoint import claimed, pin, settings
+from endmark.driver.checkpoint import claimed, pin
+from endmark.driver.settings import settings
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from endmark.spark.rescale import rescale

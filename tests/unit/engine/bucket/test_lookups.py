@@ -16,7 +16,8 @@ import pyarrow as pa
 import pytest
 
 from endmark.control.knobs import filed, steps_of
-from endmark.driver.checkpoint import claimed, pin, settings
+from endmark.driver.checkpoint import claimed, pin
+from endmark.driver.settings import settings
 from endmark.errors import ConfigError
 from endmark.metrics import add
 from endmark.operators.lookup.gate import side_by_side

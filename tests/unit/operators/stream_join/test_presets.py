@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from endmark.control.knobs import filed, steps_of, turned
-from endmark.driver.checkpoint import claimed, pin, settings
+from endmark.driver.checkpoint import claimed, pin
+from endmark.driver.settings import settings
 from endmark.engine.groups.plan import group_plans
 from endmark.errors import ConfigError
 from endmark.operators.stream_join.presets import PRESETS, Policy, Preset, Propagation, policy
