@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from endmark.operators.stream_join.presets import PRESETS, Preset
-from endmark.planning.stream_join_model import Prediction, Setup, Side, Times, paper_rows, predict
+from endmark.planning.stream_join_model import JoinPrediction, JoinSetup, Side, Times, paper_rows, predict
 from endmark_feed.papers.event import GAP_SECONDS
 from endmark_feed.papers.names import parse_workload
 from support.state_allowed import Element
@@ -78,7 +78,7 @@ class Comparison:
     """
 
     measured: Measured
-    predicted: Prediction
+    predicted: JoinPrediction
     paper: float | None
 
 
@@ -95,7 +95,7 @@ def compare(setting: Setting, rows: int, batch: int) -> Comparison:
     window = np.inf if setting.window is None else float(setting.window)
     side = Side(1 / GAP_SECONDS, ROW_BYTES, window, interval=setting.interval)
     own = _until_own_punctuation(setting.interval, setting.match)
-    setup = Setup(
+    setup = JoinSetup(
         replace(side, until_closed=own + -batches.lag),
         replace(side, until_closed=own + batches.lag),
         setting.preset,

@@ -318,6 +318,7 @@ def _without(inputs: Sequence[_Input], one: _Input) -> list[_Input]:
 
 
 def _rows(side: _Input, others: list[_Input], preset: Preset, step: str) -> State:
+    """Return the state of a side's rows, given the other sides of its join."""
     able = PRESETS[preset]
     bounds = _shut(side, others, purges=able.purge)
     for other in others:
@@ -398,6 +399,7 @@ def _least(bounds: list[Bound]) -> tuple[Bound, ...]:
 
 
 def _implies(bound: Bound, other: Bound) -> bool:
+    """Return whether the events of one bound include those of another one."""
     same_window = not other.progress_of or bound.window_seconds == other.window_seconds
     return (
         set(other.closed_by) <= set(bound.closed_by)
@@ -413,6 +415,7 @@ def _mend_punctuations(silent: Sequence[_Input]) -> list[str]:
 
 
 def _groups_of_join(step: str, inputs: list[_Input], preset: Preset) -> State:
+    """Return the state of groups by the join key, given the sides of the join."""
     if PRESETS[preset].propagate is Propagation.NEVER:
         return State(step, _GROUPS, note=f"since preset {preset} announces no key")
     bounds: list[Bound] = []

@@ -170,6 +170,7 @@ class Stage:
         return self._key_alone()
 
     def _key_alone(self) -> tuple[str, tuple[str, ...]]:
+        """Return the first field that gives one input alone a key, and the columns of this key."""
         pipeline, (name,) = self.pipeline, self.inputs
         stream = pipeline.inputs[name]
         rule = stream.closes.on if stream.closes else ()

@@ -19,7 +19,7 @@ from endmark.errors import ConfigError
 from endmark.metrics import sample
 from endmark.operators.stream_join.presets import PRESETS, Preset
 from endmark.planning.join_state import measured_state
-from endmark.planning.stream_join_model import NEVER, Prediction, Setup, Side, Times, predict
+from endmark.planning.stream_join_model import NEVER_CLOSED, JoinPrediction, JoinSetup, Side, Times, predict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,7 +88,7 @@ class JoinForecast:
     preset: Preset
     windows: tuple[float | None, float | None]
     purge_every: int
-    by_preset: dict[Preset, dict[float, Prediction]]
+    by_preset: dict[Preset, dict[float, JoinPrediction]]
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class JoinForecast:
             )
         )
 
-    def _of_preset(self, preset: Preset, found: Prediction) -> dict[str, Any]:
+    def _of_preset(self, preset: Preset, found: JoinPrediction) -> dict[str, Any]:
         able = PRESETS[preset]
         ways = {"punctuations": able.purge, "windows": able.window and self.windows != (None, None)}
         return {
@@ -166,7 +166,7 @@ def forecast_join(pipeline: Pipeline, figures: JoinFigures, buckets: int) -> Joi
     left, right = (figures.streams[name] for name in pipeline.sides)
     for preset, able in PRESETS.items():
         setup = partial(
-            Setup,
+            JoinSetup,
             preset=preset,
             lag=_lag(pipeline, figures),
             purge_every=join.purge_every if able.batch else 1,
@@ -340,7 +340,7 @@ def _side(figures: StreamFigures, window: float | None, part: float) -> Side:
         figures.rate,
         figures.row_bytes,
         np.inf if window is None else window * part,
-        Times.exponential(figures.until_closed) if closed else NEVER,
+        Times.exponential(figures.until_closed) if closed else NEVER_CLOSED,
         figures.interval,
     )
 
@@ -349,7 +349,7 @@ def _lag(pipeline: Pipeline, figures: JoinFigures) -> Times:
     """Return the time from the right stream's punctuation of a key to the left one's; each may be first."""
     left, right = (pipeline.closes_keys(name) for name in pipeline.sides)
     known = left and right and np.isfinite(figures.lag)
-    apart = Times.exponential(figures.lag) if known else NEVER
+    apart = Times.exponential(figures.lag) if known else NEVER_CLOSED
     first = figures.left_first if left and right else float(left)
     shares = [(share, each) for share, each in ((1 - first, apart), (first, -apart)) if share]
     return Times(
@@ -371,7 +371,7 @@ def _about(name: str, figures: StreamFigures) -> str:
     )
 
 
-def _numbers(found: Prediction) -> str:
+def _numbers(found: JoinPrediction) -> str:
     both = found.left, found.right
     size, purged = sum(each.bytes for each in both) / 1e6, sum(each.purged for each in both)
     keys, after = sum(each.keys_looked_up for each in both), found.announced_after

@@ -69,8 +69,8 @@ class Times:
         return float(self.weights @ values)
 
 
-NEVER = Times.of(np.inf)
-AT_ONCE = Times.of(0.0)
+NEVER_CLOSED = Times.of(np.inf)
+TOGETHER = Times.of(0.0)
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Side:
     rate: float
     row_bytes: float
     window: float = np.inf
-    until_closed: Times = NEVER
+    until_closed: Times = NEVER_CLOSED
     interval: float = np.inf
     keys_per_punctuation: float = 1.0
 
@@ -101,7 +101,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Setup:
+class JoinSetup:
     """A stream join and its streams.
 
     Args:
@@ -118,7 +118,7 @@ class Setup:
     left: Side
     right: Side
     preset: Preset = Preset.AUTO
-    lag: Times = AT_ONCE
+    lag: Times = TOGETHER
     purge_every: int = 1
     batch_seconds: float = 0.0
     buckets: int = 1
@@ -146,7 +146,7 @@ class SidePrediction:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class JoinPrediction:
     """The predicted state of a stream join.
 
     Args:
@@ -181,16 +181,17 @@ def paper_rows(
     return rows
 
 
-def predict(setup: Setup) -> Prediction:
+def predict(setup: JoinSetup) -> JoinPrediction:
     """Predict the state of a stream join."""
-    return Prediction(
+    return JoinPrediction(
         _side(setup, setup.left, setup.right), _side(setup, setup.right, setup.left), _announced_after(setup)
     )
 
 
-def _side(setup: Setup, side: Side, opposite: Side) -> SidePrediction:
+def _side(setup: JoinSetup, side: Side, opposite: Side) -> SidePrediction:
+    """Predict the state of one side, and the work of purging it."""
     able, batch = PRESETS[setup.preset], setup.batch_seconds
-    until_closed = side.until_closed if able.purge else NEVER
+    until_closed = side.until_closed if able.purge else NEVER_CLOSED
     window = side.window if able.window else np.inf
     waits = _until_purged(setup, opposite)
     closed = until_closed.seconds[:, np.newaxis]
@@ -248,7 +249,7 @@ def _seen(stays: Seconds, closed: Seconds, batch: float) -> Seconds:
     return np.where(ends, whole * enters + np.minimum(enters, rest), np.inf)
 
 
-def _until_purged(setup: Setup, opposite: Side) -> NDArray[np.float64]:
+def _until_purged(setup: JoinSetup, opposite: Side) -> NDArray[np.float64]:
     """Return equally likely times from a punctuation of `opposite` until it purges, counted in whole batches.
 
     Punctuations wait until a batch brings their number to `purge_every`. Rates of 10 percent more and less
@@ -267,7 +268,8 @@ def _until_purged(setup: Setup, opposite: Side) -> NDArray[np.float64]:
     return np.quantile(cycle, (np.arange(_QUANTILES) + 0.5) / _QUANTILES)
 
 
-def _announced_after(setup: Setup) -> float:
+def _announced_after(setup: JoinSetup) -> float:
+    """Return the mean seconds from the first punctuation of a key until the key is announced."""
     able, lag = PRESETS[setup.preset], setup.lag
     if able.propagate is Propagation.NEVER:
         return np.inf

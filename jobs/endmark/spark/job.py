@@ -195,6 +195,7 @@ def _run(
     say: Callable[[str], None],
     stop: StopRequest,
 ) -> None:
+    """Run the queries of a job in a session. Its buckets are split first if there are to be more."""
     spark = session()
     stop.wait_quietly()
     say("Spark is up")

@@ -257,6 +257,10 @@ class SegmentList:
             self._replace(*run, self._merged(self.segments[slice(*run)]))
 
     def _mergeable(self, barriers: Sequence[int]) -> tuple[int, int] | None:
+        """Return where neighbours to merge begin, and where the next segment is; `None` if none are to merge.
+
+        All of them are resident, or spilled up to the same batch, and no barrier is between them.
+        """
         # Most lists are too short. To sort their barriers, too, was 4 % of the CPU of small batches.
         if len(self.segments) < min(FANOUT, FANOUT_OF_SMALL):
             return None

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from endmark.operators.stream_join.presets import PRESETS, Preset
-from endmark.planning.stream_join_model import NEVER, Setup, Side, Times, paper_rows, predict
+from endmark.planning.stream_join_model import NEVER_CLOSED, JoinSetup, Side, Times, paper_rows, predict
 from support.state_model import Setting, compare
 
 WITHIN = 0.15
 SIDE = Side(rate=100, row_bytes=40, window=5.0, until_closed=Times.of(2.0), interval=50)
-SETUP = Setup(SIDE, SIDE)
+SETUP = JoinSetup(SIDE, SIDE)
 
 
 @st.composite
@@ -109,7 +109,7 @@ def test_rows_wait_for_a_lazy_purge(buckets: int, rows: int) -> None:
     """Ten punctuations, of two a second, come in 5 s: rows wait 2.25 s on average, longer in each of several
     buckets, as each counts its own."""
     left = replace(SIDE, window=np.inf)
-    found = predict(Setup(left, left, purge_every=10, buckets=buckets))
+    found = predict(JoinSetup(left, left, purge_every=10, buckets=buckets))
 
     assert found.left.rows == pytest.approx(rows)
 
@@ -127,5 +127,5 @@ def test_a_mean_alone() -> None:
     """If only the mean time is known, rows stay for d (1 - exp(-T / d))."""
     side = replace(SIDE, until_closed=Times.exponential(5.0))
 
-    assert predict(Setup(side, side)).left.rows == pytest.approx(500 * (1 - np.exp(-1)), rel=0.01)
-    assert predict(Setup(side, replace(side, until_closed=NEVER))).right.rows == 500
+    assert predict(JoinSetup(side, side)).left.rows == pytest.approx(500 * (1 - np.exp(-1)), rel=0.01)
+    assert predict(JoinSetup(side, replace(side, until_closed=NEVER_CLOSED))).right.rows == 500

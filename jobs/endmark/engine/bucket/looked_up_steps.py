@@ -60,6 +60,7 @@ class LookedUpSteps:
         return batch
 
     def _step(self, placed: PlacedStep, batch: StreamBatch) -> StreamBatch:
+        """Return a batch behind one step."""
         if batch.rows is None:
             return batch
         # DuckDB takes a tenth of a second to import, and few lookups have row steps behind them.

@@ -99,6 +99,7 @@ class _Level:
 
 
 def _places(pipeline: Pipeline, given: str) -> Iterator[tuple[Lookup, LookupPlace]]:
+    """Yield each lookup of an input, with its place among all of them."""
     levels, numbers = _levels(pipeline, given), _numbers(pipeline, given)
     found = pa.schema([])
     for number, level in enumerate(levels):

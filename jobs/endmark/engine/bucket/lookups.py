@@ -193,6 +193,7 @@ class _Lookup:
                 self._cache.evict(keys)
 
     def samples(self) -> Samples:
+        """Return the samples of the last batch."""
         output = self.gated.output
         samples = Samples()
         counts = {
@@ -226,6 +227,7 @@ class _Lookup:
         return samples
 
     def ages(self, now: int) -> Samples:
+        """Return the age of the cache in seconds; nothing without a cache."""
         if self._cache is None:
             return {}
         age = self._cache.age(now) / _SECOND

@@ -280,6 +280,7 @@ class _Task:
         offsets: np.ndarray,
         values: pa.Array,
     ) -> None:
+        """Pack the rows of one partition, with their marks and ended runs. Late rows become violations."""
         parsed, kept = stepped.parsed, stepped.kept
         late = self._late(stream, partition, parsed)
         if parsed.rows.num_rows == 0:

@@ -179,6 +179,7 @@ class FrontCache:
             self._read[entry] = _OVER
 
     def _fresh(self, now: int) -> Bools:
+        """Return a mask of the entries that are not too old."""
         fresh: Bools = now - self._read < self._lifetimes(self._found)
         return fresh
 
@@ -213,6 +214,7 @@ class FrontCache:
             room = room * 9 // 10  # sizes are averages, and the rows that are kept may be longer than that
 
     def _best(self, room: int) -> Bools:
+        """Return a mask of the entries that are asked for most often per byte, up to `room` bytes."""
         keys = self._key.keys(self._keys)
         rows = np.zeros(len(self), np.int64)
         for i, _ in keys.pairs(self._key.keys(self._block)):
@@ -225,6 +227,7 @@ class FrontCache:
         return kept
 
     def _keep(self, kept: Bools) -> None:
+        """Drop all entries but those of a mask."""
         if kept.all():
             return
         self._keys = self._keys.filter(pa.array(kept))

@@ -262,6 +262,7 @@ class LookupJoin:
         return budget, int(max(0, self._spec.capacity - reserved) / max(1.0, waiting.row_bytes))
 
     def _put_out(self, rows: pa.RecordBatch, answer: Answer, now: int) -> None:
+        """Put out the matches of some rows. Rows without a match are parked or given up."""
         if self._spec.versions is not None:
             answer = self._spec.versions.pick(rows, answer)
         block = answer.block.select(list(self._spec.renamed))
@@ -285,6 +286,7 @@ class LookupJoin:
             self.output.missed.append(missed.select(self._spec.schema.names))
 
     def _measure(self, waiting: Waiting) -> None:
+        """Add the figures of the batch to the output."""
         output = self.output
         output.figures = self._resolver.figures
         output.pending_rows = len(waiting)

@@ -113,6 +113,7 @@ class Combinations:
     def _extend(
         self, partial: _Partial, rest: list[_Answer], answers: Mapping[int, _Answer]
     ) -> Iterator[pa.RecordBatch]:
+        """Yield the results that combinations become with rows of the sides that are missing in them."""
         if not rest:
             at = {number: answers[number].at[rows] for number, rows in partial.rows.items()}
             batches = {number: answer.batch for number, answer in answers.items()}

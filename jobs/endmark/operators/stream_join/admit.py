@@ -251,6 +251,7 @@ def broken(
 def _broken(
     side: SideState, rows: pa.RecordBatch, batch: StreamBatch, reason: str
 ) -> Sequence[Punctuation | None]:
+    """Return the promises that `broken` returns, for violations whose keys Python can hold."""
     keys = side.spec.key.keys(rows)
     partitions, offsets, batch = _places(side, rows, batch)
     if side.order is not None and reason == "unordered":
@@ -309,6 +310,7 @@ def _places(side: SideState, rows: pa.RecordBatch, batch: StreamBatch) -> tuple[
 
 
 def _late(side: SideState, rows: pa.RecordBatch) -> Bools:
+    """Return a mask of the rows that are late by the newest event times before their batch."""
     if not side.newest:
         return np.zeros(rows.num_rows, bool)
     bounds = np.full(max(side.newest) + 1, NEVER)

@@ -37,6 +37,7 @@ def key_facts(sides: Sequence[SideState], keys: Keys, *, purges: bool) -> list[F
 
 
 def _facts(side: SideState, sides: Sequence[SideState], keys: Keys, *, purges: bool) -> Facts:
+    """Return the facts about a key in the state of one side."""
     rows = [one for one in side.rows.having(keys) if len(one)]
     times = np.concatenate([one.segment.times[one.positions] for one in rows]) if rows else np.empty(0)
     newest = int(times.max()) if len(times) else None

@@ -126,6 +126,7 @@ class Probe:
             yield from self._of_pairs(left, right, i[part], j[part])
 
     def _of_pairs(self, left: Segment, right: Segment, i: Ints, j: Ints) -> Iterator[pa.RecordBatch]:
+        """Yield the results of pairs within their windows that meet the condition, and mark their rows."""
         if self._residual is not None:
             answer = self._residual.ask(self._candidates.pairs(left.batch, i, right.batch, j))
             if len(answer.failed):

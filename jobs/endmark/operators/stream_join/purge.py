@@ -85,6 +85,7 @@ class Purger:
     def _purge(
         self, side: SideState, opposite: SideState, closed_keys: pa.RecordBatch | None, *, promised: bool
     ) -> Iterator[pa.RecordBatch]:
+        """Purge the rows of a side whose keys the other side has closed since it was last purged."""
         batches = [segment.batch for segment in opposite.unpurged_keys.segments]
         batches += [] if closed_keys is None else [closed_keys]
         for keys in map(side.key.keys, batches):
@@ -158,6 +159,7 @@ class Purger:
         side.rows.rise(horizon)
 
     def _retire(self, side: SideState, rows: list[SegmentRows], metric: str) -> Iterator[pa.RecordBatch]:
+        """Kill rows after the results that they are owed; put out outer rows that never had a partner."""
         for one in rows:
             yield from self._spiller.settle(side, one)
         gone = kill(rows)
