@@ -26,7 +26,7 @@ Contenders = Annotated[
     list[str] | None, typer.Option("--contender", help="One to run beside endmark; repeat for more. [all]")
 ]
 Records = Annotated[int, typer.Option(min=3, help="In both topics.")]
-BatchRecords = Annotated[int, typer.Option(min=1, help="Of a batch.")]
+BatchRecords = Annotated[int, typer.Option(min=1, help="Records of a batch.")]
 Sellers = Annotated[int, typer.Option(min=1, help="Rows of R.")]
 Rate = Annotated[float, typer.Option(min=1, help="Records for a second of event time.")]
 Recordings = Annotated[Path, typer.Option(help="Where recorded input is kept.")]
@@ -65,7 +65,7 @@ def lookup_join(
 @app.command()
 def lookup_map(
     rows: Annotated[
-        list[int] | None, typer.Option(help="Of R; repeat for more. [0.5, 2 and 8 million]")
+        list[int] | None, typer.Option(help="Rows of R; repeat for more. [0.5, 2 and 8 million]")
     ] = None,
     exponent: Annotated[
         list[float] | None, typer.Option(help="Skew of the keys; repeat for more. [0, 0.5, 1 and 1.25]")
@@ -77,7 +77,9 @@ def lookup_map(
         list[int] | None, typer.Option(help="MB that rows may wait in; repeat for more. [50 and 250]")
     ] = None,
     driver: Driver = "pymysql",
-    seconds: Annotated[float, typer.Option(help="Of measuring, for each contender, cell and turn.")] = 2.0,
+    seconds: Annotated[
+        float, typer.Option(help="Seconds of measuring, for each contender, cell and turn.")
+    ] = 2.0,
     repeats: Repeats = 3,
     as_json: AsJson = False,
 ) -> None:
@@ -117,9 +119,13 @@ def stream_join(
 
 @app.command()
 def nexmark(
-    query: Annotated[list[str] | None, typer.Option(help="Of Nexmark; repeat for more. [all]")] = None,
-    batches: Annotated[int, typer.Option(min=3, help="Of all streams that a query reads.")] = 9,
-    batch_events: Annotated[int, typer.Option(min=100, help="Of a batch, of all streams.")] = 200_000,
+    query: Annotated[
+        list[str] | None, typer.Option(help="A query of Nexmark; repeat for more. [all]")
+    ] = None,
+    batches: Annotated[int, typer.Option(min=3, help="Batches of all streams that a query reads.")] = 9,
+    batch_events: Annotated[
+        int, typer.Option(min=100, help="Events of a batch, of all streams together.")
+    ] = 200_000,
     rate: Annotated[int, typer.Option(min=1, help="Events for a second of event time.")] = 10_000,
     repeats: Repeats = 3,
     contenders: Contenders = None,
