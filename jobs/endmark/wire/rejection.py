@@ -41,9 +41,7 @@ class Rejection:
 
     Args:
         at: the position of the record in the input.
-        reason: one of empty, not_utf8, malformed, not_an_object, duplicate_field, unknown_field,
-            missing_field, wrong_type, bad_value, bad_punctuation, bad_control, bad_envelope, update,
-            unavailable, too_large, bad_key, bad_header, bad_timestamp, future, expression.
+        reason: the name of the reason, such as `wrong_type`. docs/wire-format.md lists all of them.
         error: the error in words.
         value: the bytes of the record; `None` for a record without a value.
     """
