@@ -435,10 +435,11 @@ def verify(
 ) -> None:
     """Recompute everything from Kafka and the relation and compare it with the Delta tables.
 
-    The job must be stopped or idle. Its checkpoint has the first offsets with columns that were added later.
+    The job must be stopped or idle, and Kafka must hold all records that it has read. Its checkpoint has the
+    first offsets, and those with columns that were added later.
     """
     from endmark.control.database import offsets_read
-    from endmark.driver.checkpoint import first_offsets
+    from endmark.driver.checkpoint import first_offsets, start_offsets
     from endmark.verify.added_columns import AddedColumns
     from endmark.verify.report import render
     from endmark.verify.verification import verify as recompute
@@ -446,8 +447,9 @@ def verify(
     spec = load(pipeline, assignments=assignments or ())
     until = offsets_read(ops_url, spec.name) if until_read else None
     kafka = kafka_of(spec.kafka, bootstrap)
-    added = AddedColumns(first_offsets(checkpoint_of(spec.name, checkpoint)))
-    report = recompute(spec, kafka, warehouse_of(spec.name, warehouse), until, added)
+    of = checkpoint_of(spec.name, checkpoint)
+    added = AddedColumns(first_offsets(of))
+    report = recompute(spec, kafka, warehouse_of(spec.name, warehouse), until, added, start_offsets(of))
     if as_json:
         typer.echo(report.to_json())
     else:

@@ -47,6 +47,29 @@ class Range:
     end: int
 
 
+def require_held(ranges: Sequence[Range], began: Mapping[str, Mapping[str, int]]) -> None:
+    """Refuse to recompute tables from a part of their records.
+
+    Args:
+        ranges: the offsets that Kafka holds.
+        began: the offset of the first record that the job has read, by topic and partition. A partition that
+            is not named was read from its offset 0 on, and topics that are not named do not count.
+
+    Raises:
+        ConfigError: Kafka does not hold the first records of a partition any more.
+    """
+    gone = [
+        f"offsets {needed} to {each.first - 1} of topic {each.topic} partition {each.partition}"
+        for each in ranges
+        if each.topic in began and (needed := began[each.topic].get(str(each.partition), 0)) < each.first
+    ]
+    if gone:
+        raise ConfigError(
+            f"Kafka does not hold {', '.join(gone)}, which the job has read, so the tables cannot be "
+            "recomputed; let the topic keep records for as long as tables are verified (retention.ms)"
+        )
+
+
 class Log:
     """Reads whole topics once, without a consumer group.
 

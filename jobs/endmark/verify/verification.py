@@ -14,7 +14,7 @@ from endmark.storage import Location, delta_table
 from endmark.verify.added_columns import NOTHING_ADDED, AddedColumns
 from endmark.verify.classify import classify
 from endmark.verify.compare import check_conservation, compare_tables, count_topics
-from endmark.verify.consume import Log, Range
+from endmark.verify.consume import Log, Range, require_held
 from endmark.verify.control import classify_control
 from endmark.verify.expected_tables import expect
 from endmark.verify.forgotten_keys import check_forgotten
@@ -40,6 +40,7 @@ def verify(
     warehouse: Location,
     until: Mapping[str, Mapping[int, int]] | None = None,
     added: AddedColumns = NOTHING_ADDED,
+    began: Mapping[str, Mapping[str, int]] | None = None,
 ) -> VerifyReport:
     """Recompute everything from Kafka and R, and compare it with the Delta tables.
 
@@ -50,16 +51,22 @@ def verify(
         until: by topic and partition, the first offset that does not count. Partitions that are not named are
             read to their end; `None` names none.
         added: the columns that are younger than the checkpoint of the tables.
+        began: the offset of the first record that the job has read, by topic and partition; `None` does not
+            ask whether Kafka holds all of them.
 
     Raises:
         MissingPartError: the broker or the relation cannot be read.
         ConfigError: the warehouse has no table of the pipeline, a topic does not exist, `until` is not in
-            Kafka, or R does not fit its declaration.
+            Kafka, Kafka has dropped records that the job has read, or R does not fit its declaration.
     """
     _require_tables(pipeline, warehouse)
     topics = [stream.topic for stream in pipeline.streams.values()]
+    # Only turns of `idle` in the control topic change tables.
+    has_idle = any(stream.event_time.idle is not None for stream in pipeline.streams.values())
+    needed = [*topics, pipeline.control_topic] if has_idle else topics
     # There is no control topic if no job was ever started.
     with Log(bootstrap, topics, until, maybe=[pipeline.control_topic], whole=pipeline.whole_topics) as log:
+        require_held(log.ranges, {topic: began[topic] for topic in needed if topic in began} if began else {})
         return verify_records(pipeline, log.ranges, log.batches(), warehouse, added)
 
 
