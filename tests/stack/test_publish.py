@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from datetime import datetime
 from decimal import Decimal
@@ -221,6 +223,41 @@ def test_topic_equals_tables_after_a_crash(tmp_path: Path) -> None:
         assert len(written) > 1
         assert Counter(map(spelled, said)) == Counter(map(spelled, written))
         assert [json.loads(record.key or b"") for record in mine] == [{key: row[key]} for row in said]
+
+
+def test_a_topic_that_would_repeat_or_lack_rows_is_refused(
+    broker: Broker, jars: list[Path], tmp_path: Path
+) -> None:
+    """A second checkpoint would send all rows again. A topic that was out of the file for a batch lacks its
+    rows. Neither job sends anything."""
+    assert jars
+    orders, topic, file = "refused-orders", "refused-out", tmp_path / "shop.yaml"
+    create_topics(broker.bootstrap, {orders: 1, topic: 1})
+    text = (
+        f"name: shop\nstreams: {{orders: {{topic: {orders}, columns: {{order_id: long, at: timestamp}}, "
+        "event_time: {column: at}, punctuated_on: order_id}}\nsteps: {}\ntables: {orders: {}}\n"
+    )
+    published = f"{text}publish: {{orders: {{topic: {topic}}}}}\n"
+
+    def run(said: str, home: str = "home") -> str:
+        file.write_text(said)
+        order = {"order_id": 1, "at": "2026-01-01T12:00:00Z"}
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+        producer.send(orders, json.dumps(order).encode())
+        producer.close()
+        at = tmp_path / home
+        where = [f"--warehouse={at / 'warehouse'}", f"--checkpoint={at / 'checkpoint'}"]
+        command = [sys.executable, "-m", "endmark.cli", "run", str(file), "--available-now", *where]
+        command += [f"--bootstrap={broker.bootstrap}", f"--ops-url=sqlite:///{at}.db"]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert ended.returncode in {0, 2}, ended.stderr
+        return ended.stderr.splitlines()[-1] if ended.returncode else ""
+
+    assert run(published) == ""
+    assert f"publish.orders.topic: {topic} has records, and this checkpoint" in run(published, "other")
+    assert run(text) == ""
+    assert "was taken out of the pipeline file, and lacks the rows since batch 1" in run(published)
+    assert sum(record.is_result for record in read_topic(broker.bootstrap, topic)) == 1
 
 
 def promise_everywhere(bootstrap: str, topic: str) -> None:

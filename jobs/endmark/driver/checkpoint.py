@@ -105,7 +105,7 @@ def _require_format(checkpoint: Location, *, is_claimed: bool) -> None:
         checkpoint: the directory of the checkpoint.
         is_claimed: whether a job has made the checkpoint, which writes the format first.
     """
-    match _stored(checkpoint, _FORMAT):
+    match stored_json(checkpoint, _FORMAT):
         case None if not is_claimed:
             return
         case {"format": int() as found} if found == FORMAT:
@@ -141,7 +141,7 @@ class KnownTable:
 
 def known_tables(checkpoint: Location) -> dict[str, KnownTable]:
     """Return the tables that batches of a claimed checkpoint may have written, by name."""
-    found = _stored(checkpoint, _TABLES) or {}
+    found = stored_json(checkpoint, _TABLES) or {}
     return {name: KnownTable(**table) for name, table in found.items()}
 
 
@@ -236,7 +236,7 @@ def rescaled(checkpoint: Location, before: int, buckets: int) -> None:
 
 def fewer_buckets(checkpoint: Location) -> EarlierBuckets | None:
     """Return the buckets that were split, until a batch is committed; the copies are removed then."""
-    found = _stored(checkpoint, _RESCALING)
+    found = stored_json(checkpoint, _RESCALING)
     if found is None:
         return None
     if next_batch(checkpoint) <= found["batch"]:
@@ -251,7 +251,7 @@ def fewer_buckets(checkpoint: Location) -> EarlierBuckets | None:
 
 def pinned_settings(checkpoint: Location) -> dict[str, Any] | None:
     """Return the settings that a checkpoint was made with; `None` if no job has made one there."""
-    found: dict[str, Any] | None = _stored(checkpoint, _SETTINGS)
+    found: dict[str, Any] | None = stored_json(checkpoint, _SETTINGS)
     return found
 
 
@@ -261,7 +261,7 @@ def first_offsets(checkpoint: Location) -> dict[str, dict[str, dict[int, int]]]:
     They are by stream, column and partition. A partition that is not named is read with the column from its
     start on, and so are columns that are not named.
     """
-    found = _stored(checkpoint, _FIRST_OFFSETS) or {}
+    found = stored_json(checkpoint, _FIRST_OFFSETS) or {}
     return {
         stream: {
             column: {int(partition): offset for partition, offset in partitions.items()}
@@ -284,7 +284,7 @@ def start_offsets(checkpoint: Location) -> dict[str, dict[str, int]]:
 
     A partition of a topic that is not named came later, and was read from its offset 0 on.
     """
-    found: dict[str, dict[str, int]] = _stored(checkpoint, _START_OFFSETS) or {}
+    found: dict[str, dict[str, int]] = stored_json(checkpoint, _START_OFFSETS) or {}
     return found
 
 
@@ -295,7 +295,7 @@ def keep_start_offsets(checkpoint: Location, offsets: Mapping[str, Mapping[str, 
 
 def topic_ids(checkpoint: Location) -> dict[str, str]:
     """Return Kafka's ids of the topics that the checkpoint has read; empty before a first start."""
-    found: dict[str, str] = _stored(checkpoint, _TOPICS) or {}
+    found: dict[str, str] = stored_json(checkpoint, _TOPICS) or {}
     return found
 
 
@@ -308,7 +308,7 @@ def operators_before(checkpoint: Location) -> list[dict[str, str]] | None:
     """Return the settings of the joins and group-bys of a frame's query; `None` before its first batch."""
     if newest(checkpoint / "spark" / "offsets") is None:
         return None
-    found: list[dict[str, str]] | None = _stored(checkpoint, _OPERATORS)
+    found: list[dict[str, str]] | None = stored_json(checkpoint, _OPERATORS)
     return found
 
 
@@ -317,7 +317,7 @@ def keep_operators(checkpoint: Location, operators: Sequence[Mapping[str, str]])
     write_text(checkpoint, _OPERATORS, json.dumps(operators, indent=2))
 
 
-def _stored(checkpoint: Location, name: str) -> Any:
+def stored_json(checkpoint: Location, name: str) -> Any:
     """Return the value in a file of JSON; `None` without the file.
 
     Raises:

@@ -561,7 +561,8 @@ class Publish(Model):
 
     The topic must exist. Kafka gets each batch at least once: a batch that is repeated after a crash is sent
     again. The headers of each record name its batch and checkpoint. A job may begin or cease to publish at
-    any start; only the batches from then on are sent.
+    any start; only the batches from then on are sent. A topic that lacks a batch or has records of others is
+    refused.
     """
 
     topic: Annotated[Topic, PUBLISHING]

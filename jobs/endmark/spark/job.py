@@ -19,7 +19,7 @@ from endmark.control.pulse import Pulse
 from endmark.control.sign_of_life import SignsOfLife
 from endmark.control.tuning import Tuning
 from endmark.control.unread_turns import UnreadTurns
-from endmark.driver import checkpoint
+from endmark.driver import checkpoint, published_topics
 from endmark.driver.moved_checkpoint import follow_move
 from endmark.driver.pace import Pace
 from endmark.driver.planned_batches import begun_partitions, drop_torn
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from endmark.driver.options import JobOptions
     from endmark.driver.stop import StopRequest
+    from endmark.kafka.offsets import Offsets
     from endmark.pipeline import Lookup, Pipeline
     from endmark.relation.contract import PageDirectory
 
@@ -94,6 +95,8 @@ def run_job(
         by_name = {table.path.name: table for table in tables}
         # Tables are checked before new settings are stored, as the file of before could not go on with these.
         found = checked(by_name, app_id, options.checkpoint, batch)
+        ends = _ends(options, list(pipeline.output_topics.values()))
+        published_topics.require_own(options.checkpoint, pipeline.publish, ends, batch)
         pinned = settings(pipeline, before or options.buckets)
         checkpoint.pin(options.checkpoint, pinned, options.warehouse)
         _require_begun_buckets(options)
@@ -104,6 +107,7 @@ def run_job(
         }
         complete(by_name, found, app_id, options.checkpoint, batch, added)
         checkpoint.stop_others(options.checkpoint, by_name, batch)
+        published_topics.know_topics(options.checkpoint, pipeline.publish, batch)
         with closing(OpsDatabase(options.ops_url)) as ops:
             run = JobRun(app_id, str(uuid.uuid4()), tables, published, ops, partitions, say)
             _start_run(ops, run, pipeline.name, options, stop)
@@ -173,6 +177,14 @@ def _keep_topics(options: JobOptions, topics: list[str]) -> None:
             checkpoint.keep_topic_ids(options.checkpoint, ids)
         if not checkpoint.start_offsets(options.checkpoint):
             checkpoint.keep_start_offsets(options.checkpoint, kafka.first())
+
+
+def _ends(options: JobOptions, topics: list[str]) -> Offsets:
+    """Return the offsets behind the last records of topics."""
+    if not topics:
+        return {}
+    with closing(TopicEnds(options.bootstrap, topics)) as kafka:
+        return kafka.ends()
 
 
 def _pages(pipeline: Pipeline, lookup: Lookup, say: Callable[[str], None]) -> PageDirectory:

@@ -30,6 +30,7 @@ from endmark.driver.checkpoint import (
     start_offsets,
     topic_ids,
 )
+from endmark.driver.published_topics import known_topics
 from endmark.driver.settings import settings
 from endmark.errors import ConfigError, MissingPartError
 from endmark.operators.stream_join.presets import Preset
@@ -384,11 +385,13 @@ def test_the_next_batch_is_the_first_that_is_not_committed(tmp_path: Path) -> No
     assert next_batch(tmp_path) == 11
 
 
-@pytest.mark.parametrize("read", [pinned_settings, known_tables, first_offsets, start_offsets, topic_ids])
+@pytest.mark.parametrize(
+    "read", [pinned_settings, known_tables, known_topics, first_offsets, start_offsets, topic_ids]
+)
 def test_a_torn_file_is_refused_by_name(tmp_path: Path, read: Callable[[Path], object]) -> None:
     (tmp_path / "endmark").mkdir()
     assert not read(tmp_path)
-    for name in ("settings", "tables", "first_offsets", "start_offsets", "topics"):
+    for name in ("settings", "tables", "published", "first_offsets", "start_offsets", "topics"):
         (tmp_path / "endmark" / f"{name}.json").write_text('{"buckets": 2, "str')
 
     with pytest.raises(
