@@ -122,6 +122,15 @@ def _go_back(home: Home) -> None:
             _remove(home.spark / log / str(number))
 
 
+def _age_tables(home: Home) -> None:
+    """Take the last batch from all tables that have it. The checkpoint has its commit."""
+    last = home.last_batch
+    having = [table for table in home.tables if _has_batch(_newest_version(table), last)]
+    assert having, "no table has rows of the last batch"
+    for table in having:
+        _newest_version(table).unlink()
+
+
 def _tear_plan(home: Home) -> None:
     _require_in_a_table(home)
     _tear(home.spark / "offsets" / str(home.last_batch))
@@ -213,6 +222,9 @@ KINDS = {
     ),
     "older checkpoint": Kind(
         "a backup of the checkpoint is put in the place of a newer one", _go_back, r"table \S+ has batch \d+"
+    ),
+    "older tables": Kind(
+        "a backup of the tables is put in the place of newer ones", _age_tables, r"table \S+ has no batch"
     ),
     "plan torn": Kind(
         "half of the file with a batch's offsets is there; tables have the batch, and it has no commit",

@@ -130,12 +130,14 @@ class KnownTable:
     Args:
         id: the id in the table's metadata; it stays the same when the table is moved.
         path: the directory where a job last found the table.
+        newest: the newest batch that the table had when a job last started or ended; `None` if it had none.
         stopped: the first batch that the table did not get, after it was taken out of the pipeline file;
             `None` if it was not.
     """
 
     id: str
     path: str
+    newest: int | None = None
     stopped: int | None = None
 
 

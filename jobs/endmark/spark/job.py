@@ -38,7 +38,7 @@ from endmark.spark.publish import output_topics
 from endmark.spark.queries import Queries, StallNotice
 from endmark.spark.rescale import PARTITIONS, can_rescale, rescale
 from endmark.spark.sink import JobRun, Sink
-from endmark.spark.tables import checked, complete, targets
+from endmark.spark.tables import checked, complete, remember, targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -123,6 +123,7 @@ def run_job(
                 else:
                     _store_failure(run, "failed", str(error))
                 raise
+            remember(by_name, app_id, options.checkpoint)
             is_done = options.available_now and not stop.event.is_set()
             ops.set_run_state(run.run_id, "done" if is_done else "stopped")
 

@@ -164,7 +164,8 @@ def checked(
         ConfigError: a table belongs to another checkpoint, so its rows would be written twice. Or the
             checkpoint has written to another table, so that table's rows would be missing in this one. Or a
             table was taken out of the pipeline file for a while. Or it has a batch that the checkpoint has
-            not planned. Or it has a constraint, which no job checks. Or delta-rs cannot find it by its path.
+            not planned. Or it lacks a batch that an earlier job has found in it. Or it has a constraint,
+            which no job checks. Or delta-rs cannot find it by its path.
     """
     for table in tables.values():
         _require_readable(table.path)
@@ -175,6 +176,7 @@ def checked(
         _require_own(table.path, found[name], app_id, known.get(name), checkpoint)
         _require_whole(table.path, known.get(name), batch)
         _require_planned(table.path, found[name], app_id, planned, checkpoint)
+        _require_newest(table.path, found[name], app_id, known.get(name), batch)
         if (delta := found[name]) is not None:
             require_unconstrained(delta)
     return found
@@ -214,10 +216,29 @@ def complete(
             delta = _created(table, {OWNER: app_id} | ({SINCE: str(batch)} if batch else {}))
         elif lacking := _lacking(table, delta):
             delta.alter.add_columns(lacking)
-        ids[name] = checkpoints.KnownTable(str(delta.metadata().id), str(table.path))
+        ids[name] = _known(table.path, delta, app_id)
     known = checkpoints.known_tables(checkpoint)
     if known | ids != known:
         checkpoints.know_tables(checkpoint, known | ids)
+
+
+def remember(tables: Mapping[str, Table], app_id: str, checkpoint: Location) -> None:
+    """Store the newest batch of each table at the end of a job, by which `checked` refuses an older copy.
+
+    Args:
+        tables: the tables that the job has written, by a name that never changes.
+        app_id: the id of the checkpoint.
+        checkpoint: the directory of the checkpoint, which is locked.
+    """
+    found = {name: delta_table(table.path) for name, table in tables.items()}
+    now = {
+        name: _known(tables[name].path, delta, app_id) for name, delta in found.items() if delta is not None
+    }
+    checkpoints.know_tables(checkpoint, checkpoints.known_tables(checkpoint) | now)
+
+
+def _known(path: Location, delta: DeltaTable, app_id: str) -> KnownTable:
+    return checkpoints.KnownTable(str(delta.metadata().id), str(path), delta.transaction_version(app_id))
 
 
 def _created(table: Table, properties: Mapping[str, str]) -> DeltaTable:
@@ -260,8 +281,8 @@ def _require_own(
         wrong = "is missing" if found is None else f"is another one (Delta table {found})"
         raise ConfigError(
             f"table {path} {wrong}, but checkpoint {checkpoint} goes on with Delta table {known.id}, which "
-            f"was last at {known.path}; name the directory where that one is now, restore it, or start with "
-            "a new checkpoint and an empty warehouse"
+            f"was last at {known.path}; name the directory where that one is now, restore it, or begin a new "
+            "checkpoint by `endmark migrate FILE`, which also finishes a migration that was broken off"
         )
     if delta is not None and known is None and delta.metadata().configuration.get(OWNER) != app_id:
         raise ConfigError(
@@ -300,6 +321,30 @@ def _require_planned(
             f"table {path} has batch {last}, but checkpoint {checkpoint} knows {knows}; it is an older copy, "
             "or files of it were lost. Restore its newest copy, or begin a new checkpoint by "
             "`endmark migrate FILE`"
+        )
+
+
+def _require_newest(
+    path: Location, delta: DeltaTable | None, app_id: str, known: KnownTable | None, batch: int
+) -> None:
+    """Refuse a table that is older than the checkpoint. The rows between would be missing for ever.
+
+    Args:
+        path: the directory of the table.
+        delta: the table; `None` if there is none yet.
+        app_id: the id of the checkpoint.
+        known: the table as the last job left it; `None` if the checkpoint does not know it.
+        batch: the number of the next batch, which may be a repeated one.
+    """
+    if delta is None or known is None or known.newest is None or known.newest >= batch:
+        return
+    last = delta.transaction_version(app_id)
+    if last is None or last < known.newest:
+        has = "no batch" if last is None else f"no batch after {last}"
+        raise ConfigError(
+            f"table {path} has {has}, but an earlier job had written batch {known.newest} to it, so the "
+            "table is an older copy. Restore its newest copy, restore tables and checkpoint of one backup, "
+            "or begin a new checkpoint by `endmark migrate FILE`"
         )
 
 

@@ -68,6 +68,28 @@ def test_a_table_ahead_of_its_checkpoint_is_refused(tmp_path: Path, checkpoint: 
     prepare(tables, "one", checkpoint)
 
 
+def test_an_older_copy_of_a_table_is_refused(tmp_path: Path, checkpoint: Path) -> None:
+    """The rows between would be missing for ever, unless the only batch that it lacks is repeated."""
+    tables = tables_in(tmp_path, "a")
+    prepare(tables, "one", checkpoint)
+    log = TableLog(tables["a"].files(), (), "one")
+    (checkpoint / "spark" / "offsets").mkdir(parents=True)
+    (checkpoint / "spark" / "offsets" / "3").touch()
+    for batch in (2, 3):
+        shutil.copytree(tmp_path / "a", tmp_path / f"before {batch}")
+        log.commit(write_files(tables["a"].files(), VIOLATION_SCHEMA.empty_table()), batch)
+    prepare(tables, "one", checkpoint, 4)
+
+    for older, has in (("before 2", "no batch"), ("before 3", "no batch after 2")):
+        shutil.rmtree(tmp_path / "a")
+        (tmp_path / older).rename(tmp_path / "a")
+        with pytest.raises(
+            ConfigError, match=rf"a has {has}, but .* batch 3 to it, so the table is an older"
+        ):
+            prepare(tables, "one", checkpoint, 4)
+    prepare(tables, "one", checkpoint, 3)
+
+
 def test_a_missing_table_is_not_made_again(tmp_path: Path, checkpoint: Path) -> None:
     """Rows that are in it would be missing for ever; nothing is made beside it either."""
     prepare(tables_in(tmp_path / "right", "a"), "one", checkpoint)
@@ -78,7 +100,8 @@ def test_a_missing_table_is_not_made_again(tmp_path: Path, checkpoint: Path) -> 
     assert str(refused.value) == (
         f"table {tmp_path / 'typo' / 'a'} is missing, but checkpoint {checkpoint} goes on with Delta table "
         f"{known['a'].id}, which was last at {tmp_path / 'right' / 'a'}; name the directory where that one "
-        "is now, restore it, or start with a new checkpoint and an empty warehouse"
+        "is now, restore it, or begin a new checkpoint by `endmark migrate FILE`, which also finishes a "
+        "migration that was broken off"
     )
     assert not (tmp_path / "typo").exists()
     assert known_tables(checkpoint) == known
