@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import timedelta
 from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter
 
 from endmark.control.changes import PINNED, rule_of
 from endmark.driver.one_spelling import avro_schemas, in_one_spelling, same_expression
 from endmark.pipeline.change_rules import Change
+from endmark.pipeline.duration_words import as_in_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
     from endmark.pipeline import Pipeline
 
 _EXPRESSION = re.compile(r"steps\.[^.]+\.(where|derive\.[^.]+)|streams\.[^.]+\.closes\.when")
+_DURATION = re.compile(r"P(?=.)(\d+D)?(T[\d.HMS]+)?")
 _SECTIONS = "streams", "relations", "steps"  # of the settings, with entries by name
 
 
@@ -129,4 +134,13 @@ def _changes(name: str, was: Any, now: Any) -> list[str]:
 
 
 def _shown(value: Any) -> str:
-    return "left out" if value is None else json.dumps(value)
+    return "left out" if value is None else json.dumps(_as_in_files(value))
+
+
+def _as_in_files(value: Any) -> Any:
+    """Return a setting with durations as a pipeline file spells them; settings have those of ISO 8601."""
+    if isinstance(value, dict):
+        return {name: _as_in_files(inner) for name, inner in value.items()}
+    if isinstance(value, str) and _DURATION.fullmatch(value):
+        return as_in_files(TypeAdapter(timedelta).validate_python(value))
+    return value

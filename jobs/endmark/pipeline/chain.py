@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from endmark.domain import Domain
 from endmark.errors import ConfigError
 from endmark.operators.stream_join.presets import Propagation
+from endmark.pipeline.duration_words import as_in_files
 from endmark.pipeline.fields import require_name
 from endmark.pipeline.nullable_columns import columns_of_groups, columns_of_results, columns_of_rows
 from endmark.pipeline.steps import AggregateStep
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from endmark.pipeline.stage import Stage
 
 FOR_EVER = timedelta(days=36_500)  # the longest duration that a file takes
-_UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True)
@@ -73,12 +72,12 @@ class ChainedStream:
         found: dict[str, Any] = {
             "topic": self.topic,
             "columns": {name: str(kind) for name, kind in self.columns.items() if not kind.many},
-            "event_time": {"column": self.time, "lateness": _written(self.lateness)},
+            "event_time": {"column": self.time, "lateness": as_in_files(self.lateness)},
         }
         if len(found["columns"]) < len(self.columns):
             found["extra"] = "ignore"
         if self.ahead != timedelta(hours=1):
-            found["event_time"]["ahead"] = None if self.ahead is None else _written(self.ahead)
+            found["event_time"]["ahead"] = None if self.ahead is None else as_in_files(self.ahead)
         if self.punctuated_on:
             found["punctuated_on"] = list(self.punctuated_on)
         if self.unique:
@@ -269,9 +268,3 @@ def _yaml(value: str | None) -> str:
 
 def _quoted(kind: str) -> str:
     return f'"{kind}"' if not kind.isalpha() else kind
-
-
-def _written(duration: timedelta) -> str:
-    milliseconds = duration // _MILLISECOND
-    unit = next((name for name, size in _UNITS.items() if milliseconds % size == 0 and milliseconds), "s")
-    return f"{milliseconds // _UNITS[unit]}{unit}"
