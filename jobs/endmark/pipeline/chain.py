@@ -250,16 +250,16 @@ def _parked(pipeline: Pipeline, given: str) -> timedelta:
 
 def _promised(stage: Stage) -> Iterator[str]:
     """Yield the columns of results that output punctuations restrict."""
-    rule = stage.propagation
-    if rule is Propagation.NEVER:
+    if stage.propagation is Propagation.NEVER:
         return
+    promised = [column for given in stage.shown_inputs for column in stage.key_columns(given)]
+    if stage.announces:
+        promised += stage.announced_columns
+        # Progress is announced by the derived times of groups.
+        times = stage.pipeline.derived_times.values()
+        promised += [column for each in times for _, column in each.names]
     shown = dict(stage.columns)
-    for given in stage.shown_inputs:
-        # A derived stream promises nothing but its key.
-        promised = stage.pipeline.inputs[given].promised_on if given in stage.streams else ()
-        promised = promised if rule is Propagation.EARLY else ()
-        names = [*stage.key_columns(given), *(f"{given}_{column}" for column in promised)]
-        yield from (name for name in names if name in shown)
+    yield from (name for name in promised if name in shown)
 
 
 def _yaml(value: str | None) -> str:

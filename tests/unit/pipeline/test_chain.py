@@ -22,6 +22,7 @@ from endmark.punctuation.scalars import scalar_of
 from support.bucket_tasks import BucketTasks, Located
 from support.cases import cases
 from support.fulfilment import FULFILMENT
+from support.two_stages import two_stages
 from support.verify_world import STAMPED, instant
 
 PAGE = Path(__file__).parents[3] / "docs/semantics.md"
@@ -96,6 +97,40 @@ def test_punctuations_on_columns_with_nulls_are_not_declared() -> None:
     assert found.entry["matched"]["quarantine"] == "off"
     assert reader(found)
     assert yaml.safe_load("\n".join(found.lines())) == {"streams": found.entry}
+
+
+def test_punctuations_of_a_further_stage_are_declared() -> None:
+    """Its join announces the promises of the first join, too, and they must be no errors to the reader."""
+    promised = {"orders": ["order_id", "customer_id"], "payments": ["payer_id"], "tickets": ["customer_id"]}
+    of_both = ("orders_customer_id", "tickets_customer_id")
+    of_first = ("orders_order_id", "payments_order_id", "payments_payer_id")
+
+    inner, left = (
+        chained(
+            two_stages(promised=promised, paid={"type": kind}, publish={"served": {"topic": "served"}}),
+            None,
+            HOUR,
+        )
+        for kind in ("inner", "left")
+    )
+
+    assert (inner.punctuated_on, inner.skipped_on) == ((*of_both, *of_first), ())
+    assert (left.punctuated_on, left.skipped_on) == ((*of_both, *of_first[:1]), of_first[1:])
+    assert reader(inner)
+
+
+def test_times_by_which_groups_are_final_are_declared() -> None:
+    """The topic has a punctuation for each step of progress, which must not count for a quarantine."""
+    document = shop().model_dump(by_alias=True)
+    steps = document["steps"]
+    steps["timed"] = {"from": LEFT, "derive": {"minute": "date_trunc('minute', \"at\")"}}
+    steps["matched"] |= {"join": ["timed", RIGHT], "window": 5}
+    steps["by_minute"] = {"from": "matched", "aggregate": {"by": "minute", "measures": {"rows": "count"}}}
+    document["tables"]["by_minute"] = {}
+    found = chained(Pipeline.model_validate(document), None, HOUR)
+
+    assert found.skipped_on == ("orders_minute",)  # a derived column may be null
+    assert found.entry["matched"]["quarantine"] == "off"
 
 
 @pytest.mark.parametrize(
