@@ -22,6 +22,7 @@ from endmark.verify import broken_promises
 from support.cases import cases
 from support.forgetting import forgetting, without_forgotten_keys
 from support.formats import MARK
+from support.graph_features import RARELY, Often, pairs
 from support.graph_records import graph_records
 from support.graph_runs import require_same
 from support.graph_world import graphs
@@ -55,11 +56,20 @@ def test_graphs_with_groups_by_time_equal_their_recomputation(data: st.DataObjec
     require_any_same(data, data.draw(graphs(timed=True)))
 
 
-def require_any_same(data: st.DataObject, pipeline: Pipeline) -> None:
+@cases(4)
+@given(data=st.data())
+def test_graphs_of_pairs_of_features_equal_their_recomputation(data: st.DataObject) -> None:
+    """Features that are rare in other graphs meet each other here."""
+    often = data.draw(pairs())
+    union, timed = (data.draw(st.integers(0, 3)) == 0 for _ in range(2))
+    require_any_same(data, data.draw(graphs(union=union, timed=timed, often=often)), often)
+
+
+def require_any_same(data: st.DataObject, pipeline: Pipeline, often: Often = RARELY) -> None:
     """Assert that all tables of a pipeline equal their recomputation, on random records."""
     pipeline = data.draw(laid_out(pipeline)) if data.draw(st.integers(0, 3)) == 0 else pipeline
     partitions = {stream.topic: data.draw(PARTITIONS) for stream in pipeline.streams.values()}
-    records = data.draw(graph_records(pipeline, partitions))
+    records = data.draw(graph_records(pipeline, partitions, often))
     forgets = forgetting(pipeline) if data.draw(st.integers(0, 3)) == 0 else None
     if forgets is not None:
         pipeline, records = forgets, without_forgotten_keys(forgets, records, partitions)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from endmark.domain import Domain
 from endmark.pipeline import Pipeline
 from support.formats import said
+from support.graph_features import RARELY, Often
 from support.graph_values import AT_ENDS, EPOCHS, LAST_EPOCH, USUAL, Values
 from support.graph_world import TIME, spell, value_of
 from support.sizes import speakers
@@ -31,11 +32,13 @@ BAD = [b"{", None, b'{"seller_id": 1}', b'{"$punctuation": {"nowhere": {"equals"
 
 
 @st.composite
-def graph_records(draw: st.DrawFn, pipeline: Pipeline, partitions: Mapping[str, int]) -> list[Record]:
+def graph_records(
+    draw: st.DrawFn, pipeline: Pipeline, partitions: Mapping[str, int], often: Often = RARELY
+) -> list[Record]:
     """Records which mostly keep what their streams declare; time moves on, else most rows would be late.
 
     A few rows are of a far future, and each stream's records are in its format. Partitions are counted by
-    topic.
+    topic. The clocks of streams may differ, and where partitions can be idle, one falls silent for a while.
     """
     pace = draw(st.sampled_from([0.1, 0.25, 0.5]))
     size = draw(st.integers(20, 30 + 20 * len(pipeline.sides)))
@@ -45,22 +48,45 @@ def graph_records(draw: st.DrawFn, pipeline: Pipeline, partitions: Mapping[str, 
     producers = [
         _Producer(draw, pipeline, stream, partitions, last, values) for stream in pipeline.read_streams
     ]
+    apart = {producer.stream: 0 for producer in producers}
+    if draw(often.has("other clocks", among=6)):
+        apart = {stream: draw(st.sampled_from([0, -1, 1, -6, 6])) for stream in apart}
     found: list[Record] = []
     for place in range(size):
         producer = draw(st.sampled_from(producers))
-        now = place * pace + draw(st.sampled_from(_LATER))
+        now = place * pace + draw(st.sampled_from(_LATER)) + apart[producer.stream]
         seller, up = draw(st.sampled_from([1, 1, 2, 3, 4])), last * place // size
         if draw(st.integers(0, 11)) == 0:  # else a join of many streams has few results
-            records = [each.row(up, seller, place * pace) for each in producers]
+            records = [each.row(up, seller, place * pace + apart[each.stream]) for each in producers]
         else:
             records = producer.says(draw(st.sampled_from(KINDS)), up, seller, now)
         found += [replace(record, timestamp=stamp(place * pace)) for record in records]
     everywhere = draw(st.booleans())
     for producer in producers:
         if everywhere or draw(st.integers(0, 3)) < 3:
-            ends = producer.ends(size * pace, everywhere=everywhere)
+            ends = producer.ends(size * pace + apart[producer.stream], everywhere=everywhere)
             found += [replace(each, timestamp=stamp(size * pace)) for each in ends]
-    return said(found, pipeline.streams)
+    found = said(found, pipeline.streams)
+    silences = any(stream.event_time.idle is not None for stream in pipeline.streams.values())
+    return draw(_with_a_silence(found, partitions, pace)) if silences else found
+
+
+@st.composite
+def _with_a_silence(
+    draw: st.DrawFn, records: list[Record], partitions: Mapping[str, int], pace: float
+) -> list[Record]:
+    """Records of which one partition brings some much later than the others."""
+    topic = draw(st.sampled_from(sorted(partitions)))
+    partition = draw(st.integers(0, partitions[topic] - 1))
+    start = draw(st.integers(0, len(records)))
+    end = start + draw(st.integers(5, 40))
+
+    def arrival(place: int) -> int:
+        held = (records[place].topic, records[place].partition) == (topic, partition)
+        return end if held and start <= place < end else place
+
+    order = sorted(range(len(records)), key=arrival)
+    return [replace(records[place], timestamp=stamp(now * pace)) for now, place in enumerate(order)]
 
 
 @st.composite

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from endmark.engine import channels
 from endmark.engine.bucket import lookups
 from endmark.pipeline import Pipeline
+from endmark.pipeline.chain import chained
 from endmark.verify.added_columns import NOTHING_ADDED, AddedColumns
 from support import kept_promises
 from support.bucket_tasks import BucketTasks, Located, Tables, pauses, upserted
@@ -67,10 +71,20 @@ def require_same(
             found |= written.read()
     if pipeline.shows_results:
         assert list(kept_promises.broken_promises(pipeline, came)) == []
+        require_declared(pipeline, found)
     pipeline = with_published_rows(pipeline)
     with recomputed(pipeline, records, found, partitions, added) as session:
         require_within(session, pipeline)
     return found
+
+
+def require_declared(pipeline: Pipeline, found: Tables) -> None:
+    """Assert that whoever reads the published results knows the columns of all output punctuations."""
+    if pipeline.flow.results not in pipeline.publish or not pipeline.last_stage.present_inputs:
+        return
+    read = chained(pipeline, pipeline.flow.results, timedelta(0))
+    restricted = {name for row in found[channels.ANNOUNCED] for name in json.loads(row["punctuation"])}
+    assert restricted <= {*read.punctuated_on, *read.skipped_on}
 
 
 def added_columns(pipeline: Pipeline, earlier: Pipeline, read: Sequence[Located]) -> AddedColumns:

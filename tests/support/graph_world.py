@@ -20,6 +20,7 @@ from endmark.pipeline import Pipeline, Stream
 from endmark.pipeline.measures import FUNCTIONS
 from endmark.pipeline.stage import Stage
 from endmark.types import ColumnType, JoinType
+from support.graph_features import RARELY, Often
 from support.graph_values import KEY_TYPES, OWN, USUAL, Values
 from support.numbers import with_numbers
 from support.record_parts import with_parts
@@ -90,20 +91,21 @@ def graphs(
     parking: bool = True,
     union: bool = False,
     timed: bool = False,
+    often: Often = RARELY,
 ) -> Pipeline:
     """Any pipeline that its file can say; `url` may have a place for one of `MATCHINGS`.
 
     Parts that do not fit to the others are left out. With `union`, there is one. If it is `timed`, each
-    stream has a derived time, by which results are grouped.
+    stream has a derived time, by which results are grouped. Most pipelines have the features `often`.
     """
-    world = draw(_worlds())
-    document: Document = {"streams": draw(_streams(world)), "relations": {}, "steps": {}}
+    world = draw(_worlds(often))
+    document: Document = {"streams": draw(_streams(world, often)), "relations": {}, "steps": {}}
     document |= {"name": "graph", "unbounded_state": "allow"}
     ends = {stream: stream for stream in document["streams"]}
     ticks = draw(_ticks(document, ends)) if timed else []
     draw(_in_front_of_lookups(document, ends, union=union, promising=world.ends))
-    draw(_lookups(document, ends, url, parking=parking))
-    results = draw(_joins(document, ends, world, url, parking=parking))
+    draw(_lookups(document, ends, url, often, parking=parking))
+    results = draw(_joins(document, ends, world, url, often, parking=parking))
     document["tables"] = {"results": {"from": results}}
     document = draw(_losing(document, require(document)))
     for stage in require(document).stages:
@@ -113,12 +115,12 @@ def graphs(
     document, results = draw(behind_joins(document, results))
     if ticks or draw(st.integers(0, 5)) < 5:
         document = draw(_aggregated(document, results, ticks))
-    draw(_published(document, results))
+    draw(_published(document, results, often))
     document = draw(_deduplicated(document, require(document)))
     for name in [*document["streams"], *document["steps"]]:
         if draw(st.integers(0, 3)) == 0:
             document = _if_valid(document, {"tables": {f"of_{name}": {"from": name}}})
-        if draw(st.integers(0, 5)) == 0:
+        if draw(often.has("changes", among=6)):
             document = _with_newest_rows(document, name)
     pipeline = require(document)
     if draw(st.integers(0, 3)) == 0:
@@ -150,15 +152,15 @@ def _with_newest_rows(document: Document, source: str) -> Document:
 
 
 @st.composite
-def _published(draw: st.DrawFn, document: Document, results: str) -> None:
+def _published(draw: st.DrawFn, document: Document, results: str, often: Often) -> None:
     """Publish results and groups in some documents, perhaps in place of their table."""
     document["publish"] = {}
-    if draw(st.integers(0, 3)) == 0:
+    if draw(often.has("published", among=4)):
         document["publish"] = {results: {"topic": "published"}}
         if len(document["tables"]) == 1 or draw(st.booleans()):
             document["tables"].pop("results", None)
     for step in [name for name, step in document["steps"].items() if "aggregate" in step]:
-        if draw(st.integers(0, 3)) == 0:
+        if draw(often.has("published", among=4)):
             mode = draw(st.sampled_from(["append", "changes"]))
             publish = document["publish"] | {step: {"topic": f"published-{step}", "mode": mode}}
             tables = document["tables"]
@@ -171,21 +173,28 @@ def _published(draw: st.DrawFn, document: Document, results: str) -> None:
 
 @st.composite
 def _joins(
-    draw: st.DrawFn, document: Document, ends: dict[str, str], world: _World, url: str, *, parking: bool
+    draw: st.DrawFn,
+    document: Document,
+    ends: dict[str, str],
+    world: _World,
+    url: str,
+    often: Often,
+    *,
+    parking: bool,
 ) -> str:
     """Join the streams of a world, in one or two stages; return the last step, or the one stream."""
     results = ends[world.first[0]]
     if len(world.first) > 1:
         results = "joined"
         inputs = [ends[stream] for stream in world.first]
-        document["steps"]["joined"] = draw(_join(document, inputs, world.key, goes_on=world.goes_on))
+        document["steps"]["joined"] = draw(_join(document, inputs, world.key, often, goes_on=world.goes_on))
     if world.goes_on:
         ends |= {"joined": "joined"}
-        draw(_lookups(document, {"joined": "joined"}, url, parking=parking, origin=world.first[0]))
+        draw(_lookups(document, {"joined": "joined"}, url, often, parking=parking, origin=world.first[0]))
         results = next(reversed(document["steps"]))
     if world.second:
         results, inputs = "served", [results, *(ends[stream] for stream in world.second)]
-        document["steps"]["served"] = draw(_join(document, inputs, world.second_key))
+        document["steps"]["served"] = draw(_join(document, inputs, world.second_key, often))
     return results
 
 
@@ -325,14 +334,22 @@ class _World:
 
 
 @st.composite
-def _worlds(draw: st.DrawFn) -> _World:
-    count = draw(st.sampled_from([1, 2, 2, 2, 3, 3, 3, 4, 5]))
+def _worlds(draw: st.DrawFn, often: Often) -> _World:
+    counts = [1, 2, 2, 2, 3, 3, 3, 4, 5]
+    if often.wants("further stages") or often.wants("many streams"):
+        counts = [3, 3, 4, 5]
+    count = draw(st.sampled_from(counts))
     key = {name: draw(st.sampled_from(list(KEY_TYPES))) for name in KEY[: draw(st.sampled_from([1, 1, 2]))]}
     if len(key) == 1:
         key = {"only_id": next(iter(key.values()))}
     owner = {OWNER: draw(st.sampled_from(list(KEY_TYPES)))}
     second_key = draw(st.sampled_from([owner, owner, key, dict([next(iter(key.items()))]), key | owner]))
-    second = draw(st.sampled_from([0, 1, 1, min(2, count - 2)])) if count > 2 else 0
+    numbers = [0, 1, 1, min(2, count - 2)]
+    if often.wants("further stages"):
+        numbers = numbers[1:]
+    elif often.wants("many streams"):
+        numbers = [0, 0, 0, 1]
+    second = draw(st.sampled_from(numbers)) if count > 2 else 0
     goes_on = second > 0 or (count > 1 and draw(st.integers(0, 7)) == 0)
     streams = STREAMS[:count]
     ends = draw(st.sampled_from([True, True, False]))
@@ -340,14 +357,16 @@ def _worlds(draw: st.DrawFn) -> _World:
 
 
 @st.composite
-def _streams(draw: st.DrawFn, world: _World) -> Document:
-    idle = draw(st.integers(0, 9)) == 0
+def _streams(draw: st.DrawFn, world: _World, often: Often) -> Document:
+    idle = draw(often.has("idle", among=10))
     aheads: list[Any] = [None] if draw(st.integers(0, 5)) == 0 else AHEAD
     owning = draw(st.sampled_from(world.first)) if world.goes_on else ""
     owned = {name: kind for name, kind in world.second_key.items() if name == OWNER}
     kinds = dict.fromkeys(world.first, world.key) | dict.fromkeys(world.second, world.second_key)
     return {
-        name: draw(_stream(name, key, owned if name == owning else {}, aheads, idle=idle, ends=world.ends))
+        name: draw(
+            _stream(name, key, owned if name == owning else {}, aheads, often, idle=idle, ends=world.ends)
+        )
         for name, key in kinds.items()
     }
 
@@ -359,6 +378,7 @@ def _stream(
     key: Mapping[str, str],
     owner: Mapping[str, str],
     aheads: Sequence[Any],
+    often: Often,
     *,
     idle: bool,
     ends: bool,
@@ -372,12 +392,13 @@ def _stream(
     wider = draw(st.lists(st.sampled_from(able), max_size=2, unique=True))
     promised += [column for column in wider if column not in promised] if draw(st.booleans()) else []
     declared["punctuated_on"] = draw(st.permutations(promised))
-    declared["punctuation_scope"] = draw(st.sampled_from(["partition", "partition", "topic"]))
-    if len(key) == 1 and (direction := draw(st.sampled_from([None, None, None, "ascending", "descending"]))):
-        declared["ordered"] = dict.fromkeys(key, direction)
-    if runs := draw(st.sampled_from([None, None, None, None, "unique", "clustered"])):
-        declared[runs] = [*key]
-    if draw(st.integers(0, 3)) == 0:
+    declared["punctuation_scope"] = "topic" if draw(often.has("whole topics", among=3)) else "partition"
+    rows_promise = "promises of rows"
+    if len(key) == 1 and draw(often.has(rows_promise, among=3)):
+        declared["ordered"] = dict.fromkeys(key, draw(st.sampled_from(["ascending", "descending"])))
+    if draw(often.has(rows_promise, among=3)):
+        declared[draw(st.sampled_from(["unique", "clustered"]))] = [*key]
+    if draw(often.has(rows_promise, among=4)):
         on = draw(st.sampled_from([[*key], [*key], ["seller_id"], [*key, "seller_id"]]))
         declared["closes"] = {"on": on, "when": draw(st.sampled_from(list(LAST)))}
     taken = {*promised, *declared.get("closes", {"on": []})["on"], TIME}
@@ -386,7 +407,8 @@ def _stream(
     gaps = draw(st.lists(st.sampled_from(free), max_size=2, unique=True)) if free else []
     declared["columns"] = {column: f"{kind}?" if column in gaps else kind for column, kind in columns.items()}
     declared["extra"] = draw(st.sampled_from(["dead_letter", "dead_letter", "ignore"]))
-    declared |= draw(st.sampled_from([{}, {}, {}, *FORMATS]))
+    captured = FORMATS[-1:] if often.wants("changes") and draw(st.booleans()) else []
+    declared |= draw(st.sampled_from(captured or [{}, {}, {}, *FORMATS]))
     silence = draw(st.integers(1, 2)) if idle and draw(st.booleans()) else None
     declared["event_time"] = {
         "column": TIME,
@@ -448,7 +470,14 @@ def _deduplicated(draw: st.DrawFn, document: Document, pipeline: Pipeline) -> Do
 
 @st.composite
 def _lookups(
-    draw: st.DrawFn, document: Document, ends: dict[str, str], url: str, *, parking: bool, origin: str = ""
+    draw: st.DrawFn,
+    document: Document,
+    ends: dict[str, str],
+    url: str,
+    often: Often,
+    *,
+    parking: bool,
+    origin: str = "",
 ) -> None:
     """Lookups of some streams, each behind those by whose answers it asks.
 
@@ -464,7 +493,7 @@ def _lookups(
             stream, column = draw(st.sampled_from(plus))
             keys = {stream: column}
         keys = _keys_of(relation, document, ends, where, keys)
-        if relation in document["relations"] or not keys or draw(st.integers(0, 2)):
+        if relation in document["relations"] or not keys or not draw(often.has("parked", among=3)):
             continue
         stream = draw(st.sampled_from(list(keys)))
         where[relation] = stream
@@ -481,8 +510,8 @@ def _lookups(
             "relation": relation,
             "strategy": draw(st.sampled_from(list(STRATEGIES))),
             # Most rows have no match in some relation, and chains would drop nearly all.
-            "miss": draw(misses(parking=parking and draw(st.integers(0, 3)) == 0))
-            if draw(st.integers(0, 3)) == 0
+            "miss": draw(misses(parking=parking and draw(often.has("parked", among=4))))
+            if draw(often.has("parked", among=4))
             else "nulls",
             "time_per_batch": draw(st.sampled_from([None, None, "0ms"])),
             "memory": draw(st.sampled_from([1, 500, 64_000_000])),
@@ -585,12 +614,14 @@ def _join(
     document: Document,
     given: Sequence[str],
     key: Mapping[str, str],
+    often: Often,
     *,
     goes_on: bool = False,
 ) -> Document:
     """A join. If its rows go on into a further stage, its first input has a row in each result."""
     inputs = draw(st.permutations(given))
     kinds = [kind for kind in JoinType if not (goes_on and kind.keeps_right)]
+    kinds = kinds[1:] if often.wants("outer joins") else kinds
     kind = draw(st.sampled_from(kinds)) if len(inputs) == 2 else JoinType.INNER
     preset = draw(st.sampled_from([*[Preset.AUTO] * 8, *Preset]))
     able = PRESETS[preset]
