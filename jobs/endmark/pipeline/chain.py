@@ -25,6 +25,7 @@ from endmark.operators.stream_join.presets import Propagation
 from endmark.pipeline.duration_words import as_in_files
 from endmark.pipeline.fields import require_name
 from endmark.pipeline.nullable_columns import columns_of_groups, columns_of_results, columns_of_rows
+from endmark.pipeline.rollup import Rollup
 from endmark.pipeline.steps import AggregateStep
 from endmark.pipeline.tables import FINAL, is_running_role
 from endmark.types import ColumnType
@@ -32,6 +33,7 @@ from endmark.types import ColumnType
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from endmark.pipeline.groups import Groups
     from endmark.pipeline.model import Pipeline
     from endmark.pipeline.stage import Stage
 
@@ -86,12 +88,18 @@ class ChainedStream:
             found["quarantine"] = "off"
         return {self.name: found}
 
+    @property
+    def _repeats(self) -> str:
+        if self.unique:
+            return "its repeats are violations"
+        if self.of_groups:
+            return "the newest record of a group counts"
+        return "docs/semantics.md has the step that drops repeats"
+
     def lines(self) -> Iterator[str]:
         """Yield the entry as YAML, with remarks."""
         entry = self.entry[self.name]
-        step = "docs/semantics.md has the step that drops repeats"
-        repeats = "its repeats are violations" if self.unique else step
-        yield f"# After a crash, a batch may come twice; {repeats}."
+        yield f"# After a crash, a batch may come twice; {self._repeats}."
         yield "streams:"
         yield f"  {self.name}:"
         yield f"    topic: {self.topic}"
@@ -189,20 +197,40 @@ def _of_groups(pipeline: Pipeline, step: str) -> ChainedStream:
             f"steps.{step}: no column of its groups is a time that each of them has, and a stream needs one; "
             "add a measure such as the `max` of an event time"
         )
+    of_events = _event_times(groups)
+    time = next((name for name in times if name in of_events), times[0])
     has_nulls = any(kinds[name].nullable for name in groups.key)
     is_running = is_running_role(role)
     bounds = [stream.event_time.ahead for stream in pipeline.streams.values()]
     known = [bound for bound in bounds if bound is not None]
+    # Any other time, such as a due date, may be in the future.
+    is_bounded = time in of_events and len(known) == len(bounds)
     return ChainedStream(
         name=step,
         topic=topic,
         columns=kinds | ({FINAL: ColumnType.BOOLEAN} if is_running else {}),
-        time=times[0],
+        time=time,
         lateness=FOR_EVER,
-        ahead=None if len(known) < len(bounds) else max(known),
+        ahead=max(known) if is_bounded else None,
         unique=() if has_nulls or is_running else groups.key,
         of_groups=True,
     )
+
+
+def _event_times(groups: Groups) -> set[str]:
+    """Return the columns of groups whose values are event times of streams."""
+    pipeline, measures = groups.pipeline, groups.aggregate.measures
+    if isinstance(groups, Rollup):
+        given = _event_times(groups.of)
+        return {name for name in groups.key if name in given} | {
+            name for name, measure in measures.items() if measure.column in given
+        }
+    found = set()
+    for name, measure in measures.items():
+        origin, column = pipeline.resolved(measure.column) if measure.column else ("", "")
+        if origin in pipeline.inputs and column == pipeline.inputs[origin].event_time.column:
+            found.add(name)
+    return found
 
 
 def _timed_by(stage: Stage) -> str:

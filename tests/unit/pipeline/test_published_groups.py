@@ -37,14 +37,14 @@ SIZES = {
 def shop(publish: dict[str, Any], kind: str = "inner", **parts: dict[str, Any]) -> Pipeline:
     """Orders and their payments, in groups by order and in groups of these by size. No table has any."""
     columns = {
-        "orders": {"order_id": "long", "at": "timestamp"},
+        "orders": {"order_id": "long", "due": "timestamp", "at": "timestamp"},
         "payments": {"order_id": "long", "amount": "long", "at": "timestamp"},
     }
     streams = {
         name: {
             "topic": name,
             "columns": of,
-            "event_time": {"column": "at", "ahead": None},
+            "event_time": {"column": "at"},
             "punctuated_on": "order_id",
         }
         for name, of in columns.items()
@@ -109,7 +109,7 @@ def test_the_entry_has_what_a_reader_may_rely_on() -> None:
     assert entry == {
         "topic": "out",
         "columns": {"order_id": "long", "rows": "long", "paid": "long?", "last": "timestamp"},
-        "event_time": {"column": "last", "lateness": "36500d", "ahead": None},
+        "event_time": {"column": "last", "lateness": "36500d"},
         "extra": "ignore",
         "unique": ["order_id"],
     }
@@ -117,6 +117,27 @@ def test_the_entry_has_what_a_reader_may_rely_on() -> None:
     changes = chained(shop({"by_order": {"topic": "out", "mode": "changes"}}), None, FOR_EVER)
     assert changes.unique == ()
     assert str(changes.columns["final"]) == "boolean"
+
+
+def test_a_time_that_may_be_in_the_future_is_no_event_time_if_there_is_one() -> None:
+    """`ahead` would make violations of groups with a due date."""
+    measures: dict[str, Any] = {"due": {"max": "orders.due"}, "rows": "count"}
+    steps: dict[str, Any] = {
+        "by_order": {"from": "paid", "aggregate": {"by": "order_id", "measures": measures}},
+        "sizes": {
+            "from": "by_order",
+            "aggregate": {"by": "rows", "measures": {"due": {"max": "due"}, "last": {"max": "last"}}},
+        },
+    }
+    publish = {"by_order": {"topic": "out"}, "sizes": {"topic": "sizes", "mode": "changes"}}
+    measures |= {"last": {"max": "payments.at"}}
+    pipeline = shop(publish, steps=steps)
+    times = {step: chained(pipeline, step, FOR_EVER).entry[step]["event_time"] for step in publish}
+    assert {step: time["column"] for step, time in times.items()} == {"by_order": "last", "sizes": "last"}
+
+    del measures["last"], steps["sizes"], publish["sizes"]
+    found = chained(shop(publish, steps=steps), None, FOR_EVER).entry["by_order"]["event_time"]
+    assert found == {"column": "due", "lateness": "36500d", "ahead": None}
 
 
 def test_the_groups_of_a_join_with_nulls_have_no_time() -> None:
@@ -129,7 +150,7 @@ def test_a_reader_takes_each_group_once(tmp_path: Path) -> None:
     for job in ("shop", "reader"):
         (tmp_path / job).mkdir()
     pipeline = shop({"by_order": {"topic": "out"}}, tables={"by_order": {}})
-    rows = [("orders", {"order_id": key, "at": instant(1)}) for key in range(3)]
+    rows = [("orders", {"order_id": key, "due": instant(1), "at": instant(1)}) for key in range(3)]
     rows += [("payments", {"order_id": key, "amount": key, "at": instant(9 - key)}) for key in (2, 1, 0, 0)]
     closed: dict[str, Any] = {"$punctuation": {"order_id": {"one_of": [0, 1]}}}
     rows += [("orders", closed), ("payments", closed)]
