@@ -236,6 +236,11 @@ class OpsSource:
         found = self._read(lambda database: database.description(self.pipeline))
         return _described(found)
 
+    def checkpoint_id(self) -> str | None:
+        """Return the id of the checkpoint of the pipeline's latest run; `None` if no job has started."""
+        found = self._read(lambda database: database.latest_run(self.pipeline))
+        return None if found is None else found["app_id"]
+
     def forecasts(self) -> Stored:
         """Return the newest forecasts of `endmark plan`."""
         return self._read(lambda database: newest_forecasts(database, self.pipeline))

@@ -6,12 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from endmark.errors import ConfigError
+from endmark.pipeline.tables import OWNER
 from endmark.storage import delta_table, reaching
 
 if TYPE_CHECKING:
     from endmark.storage import Location
 
 _COLUMNS = 'topic, "partition", "offset", reason, error'
+
+
+class OthersError(ConfigError):
+    """A table has the dead letters of another checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,12 @@ class Search:
 
 
 def dead_letters(
-    table: Location, search: Search, limit: int, after: Coordinates | None = None, most: int | None = None
+    table: Location,
+    search: Search,
+    limit: int,
+    after: Coordinates | None = None,
+    most: int | None = None,
+    owner: str | None = None,
 ) -> list[DeadLetter]:
     """Return the newest dead letters that meet the conditions, greater offsets first.
 
@@ -95,6 +105,10 @@ def dead_letters(
         limit: the most dead letters to return.
         after: the last dead letter of the page before; `None` for the first page.
         most: the most characters of a value. Of one that is not UTF-8, all bytes are returned.
+        owner: the id of the checkpoint whose dead letters are wanted; `None`: of any.
+
+    Raises:
+        OthersError: the table is another checkpoint's.
     """
     conditions = []
     for column, wanted in (("topic", search.topic), ("reason", search.reason)):
@@ -112,27 +126,39 @@ def dead_letters(
     if most is not None:  # 200 values of a megabyte took 548 MB of the sidecar, which compose gives 512
         text = f"left(try_cast(value AS varchar), {most})"
         value = f"coalesce(arrow_cast({text}, 'BinaryView'), value)"
-    return _select(table, value, conditions, f'ORDER BY "offset" DESC, topic, "partition" LIMIT {limit}')
+    rest = f'ORDER BY "offset" DESC, topic, "partition" LIMIT {limit}'
+    return _select(table, owner, value, conditions, rest)
 
 
-def dead_letter(table: Location, at: Coordinates) -> DeadLetter:
+def dead_letter(table: Location, at: Coordinates, owner: str | None = None) -> DeadLetter:
     """Return the dead letter at some coordinates.
 
+    Args:
+        table: the directory of the table.
+        at: the coordinates.
+        owner: the id of the checkpoint whose dead letter is wanted; `None`: of any.
+
     Raises:
+        OthersError: the table is another checkpoint's.
         ConfigError: the table has no dead letter there.
     """
     place = [f"topic = {_quoted(at.topic)}", f'"partition" = {at.partition}', f'"offset" = {at.offset}']
-    if not (found := _select(table, "value", place, "LIMIT 1")):
+    if not (found := _select(table, owner, "value", place, "LIMIT 1")):
         raise ConfigError(f"no dead letter is of {at}; list those that there are")
     return found[0]
 
 
-def _select(table: Location, value: str, conditions: list[str], rest: str) -> list[DeadLetter]:
+def _select(
+    table: Location, owner: str | None, value: str, conditions: list[str], rest: str
+) -> list[DeadLetter]:
     # This import is heavy, and the sidecar starts without it.
     from deltalake import QueryBuilder
 
     if (stored := delta_table(table)) is None:
         return []
+    written_by = stored.metadata().configuration.get(OWNER)
+    if owner is not None and written_by not in (owner, None):
+        raise OthersError(f"table {table} is written from checkpoint {written_by}, not from {owner}")
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     query = f"SELECT {_COLUMNS}, {value} FROM letters {where} {rest}"  # noqa: S608  # values are quoted, the rest is ours
     with reaching(table):

@@ -5,7 +5,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 
-from endmark.control.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
+from endmark.control.dead_letters import (
+    Coordinates,
+    DeadLetter,
+    OthersError,
+    Search,
+    dead_letter,
+    dead_letters,
+)
 from endmark.control.replays import GoneError, Replay, ReplayedError
 from endmark.errors import ConfigError
 from endmark.storage import Location
@@ -24,6 +31,10 @@ from endmark_ops.routes.dependencies import (
 
 router = APIRouter(prefix=f"{OF_PIPELINE}/dead-letters", tags=["dead letters"])
 
+_OTHERS = (
+    "the sidecar's --warehouse has the dead letters of another job; start the sidecar with {pipeline} in "
+    "--warehouse, in the place of the pipeline's name"
+)
 _LISTED_BYTES = 2_000  # the most bytes of a value in a list; of a text, the most characters
 
 
@@ -38,7 +49,12 @@ def _place(text: str) -> Coordinates:
         raise Refusal(400, str(error)) from error
 
 
+def _owner(source: Source) -> str | None:
+    return source.checkpoint_id()
+
+
 Table = Annotated[Location, Depends(_table)]
+Owner = Annotated[str | None, Depends(_owner)]
 Topic = Annotated[str | None, Query(min_length=1, max_length=200, description="only records of this topic")]
 Reason = Annotated[str | None, Query(min_length=1, max_length=200, description="only those with this reason")]
 Text = Annotated[
@@ -51,20 +67,26 @@ After = Annotated[
 ]
 
 
+def _search(topic: Topic = None, reason: Reason = None, text: Text = None) -> Search:
+    return Search(topic, reason, text)
+
+
 @router.get("", responses=REFUSED)
 def list_letters(
     source: Source,
     table: Table,
+    owner: Owner,
     _: OneOfLetters,
-    topic: Topic = None,
-    reason: Reason = None,
-    text: Text = None,
+    search: Annotated[Search, Depends(_search)],
     after: After = None,
     limit: Annotated[int, Query(ge=1, le=200, description="the most dead letters of an answer")] = 50,
 ) -> DeadLetters:
     """List the dead letters that meet all conditions, greater offsets first. Long values are cut."""
     place = None if after is None else _place(after)
-    found = dead_letters(table, Search(topic, reason, text), limit + 1, place, _LISTED_BYTES + 1)
+    try:
+        found = dead_letters(table, search, limit + 1, place, _LISTED_BYTES + 1, owner)
+    except OthersError as error:
+        raise Refusal(409, _OTHERS) from error
     page = found[:limit]
     replays = source.replays(page)
     return DeadLetters(
@@ -75,22 +97,28 @@ def list_letters(
 
 @router.get("/{topic}/{partition}/{offset}", responses=REFUSED)
 def show_letter(
-    topic: str, partition: str, offset: str, source: Source, table: Table, _: OneOfLetters
+    topic: str, partition: str, offset: str, source: Source, table: Table, owner: Owner, _: OneOfLetters
 ) -> DeadLetterInfo:
     """Show one dead letter with all of its value."""
-    letter = _letter(table, f"{topic}/{partition}/{offset}")
+    letter = _letter(table, owner, f"{topic}/{partition}/{offset}")
     return _info(letter, source.replays([letter]).get(letter.at), None)
 
 
 @router.post("/replay", status_code=202, responses=REFUSED)
 def replay_letter(
-    what: ReplayLetter, source: Source, table: Table, described: Described, caller: Caller, broker: Broker
+    what: ReplayLetter,
+    source: Source,
+    table: Table,
+    owner: Owner,
+    described: Described,
+    caller: Caller,
+    broker: Broker,
 ) -> Replayed:
     """Send a dead letter to its partition once more, as it is or with another text in its place.
 
     The job reads the new record like any other.
     """
-    letter = _letter(table, what.at)
+    letter = _letter(table, owner, what.at)
     if letter.at.topic not in described.topics.values():
         why = f"{letter.at.topic} is no stream's topic; to mend a control record, turn the knob"
         raise Refusal(400, why)
@@ -108,10 +136,12 @@ def replay_letter(
         raise Refusal(409, str(error)) from error
 
 
-def _letter(table: Location, at: str) -> DeadLetter:
+def _letter(table: Location, owner: str | None, at: str) -> DeadLetter:
     place = _place(at)
     try:
-        return dead_letter(table, place)
+        return dead_letter(table, place, owner)
+    except OthersError as error:
+        raise Refusal(409, _OTHERS) from error
     except ConfigError as error:
         raise Refusal(404, str(error)) from error
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, Schema
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from endmark.control.database import OpsDatabase
@@ -26,8 +27,10 @@ from endmark.control.sent_records import SentRecords
 from endmark.control.tables import META, replays
 from endmark.embedded.broker import Broker
 from endmark.embedded.mariadb import MariaDb
+from endmark.engine.channels import DEAD_LETTER_SCHEMA
 from endmark.errors import ConfigError, MissingPartError
 from endmark.kafka.sending import Sender
+from endmark.pipeline.tables import OWNER
 from endmark.pipelines import AUCTION
 from endmark.verify.consume import Log
 from endmark_feed.producer import create_topics
@@ -184,6 +187,32 @@ def test_letters_over_http(ops: OpsDatabase, table: Path) -> None:
     assert (len(whole["text"]), whole["whole"]) == (5000, True)
     assert api.get(f"{API}/dead-letters/bids/0/98").status_code == 404
     assert api.get(f"{API}/dead-letters?after=bids").status_code == 400
+
+
+def test_letters_of_another_checkpoint_are_not_shown(ops: OpsDatabase, tmp_path: Path) -> None:
+    """A warehouse without the pipeline's name showed its letters to all, whatever their token was for."""
+    table = tmp_path / "dead_letters"
+    schema, owned = Schema.from_arrow(DEAD_LETTER_SCHEMA), {OWNER: "app-small"}
+    DeltaTable.create(str(table), schema, configuration=owned, raise_if_key_not_exists=False)
+    write_letters(table, LETTERS)
+    for pipeline in ("small", "other"):
+        ops.describe(pipeline, describe(make_pipeline()).model_dump())
+        ops.start_run(f"run-{pipeline}", pipeline, f"app-{pipeline}", f"/{pipeline}")
+    reach = Reach(WRITE_ONLY, NOBODY, str(tmp_path))
+    api = OpsClient(create_app(str(ops.engine.url), reach=reach), headers=bearer(WRITER))
+    asked = [
+        [
+            api.get(f"/api/pipelines/{pipeline}/dead-letters"),
+            api.get(f"/api/pipelines/{pipeline}/dead-letters/bids/0/4"),
+            api.post(f"/api/pipelines/{pipeline}/dead-letters/replay", json={"at": "bids/0/4"}),
+        ]
+        for pipeline in ("small", "other")
+    ]
+
+    assert [[answer.status_code for answer in answers] for answers in asked] == [[200, 200, 400], 3 * [409]]
+    assert {answer.json()["detail"].partition(";")[0] for answer in asked[1]} == {
+        "the sidecar's --warehouse has the dead letters of another job"
+    }
 
 
 @pytest.mark.parametrize(
