@@ -8,6 +8,13 @@ let declined = false;
 
 export const token = () => sessionStorage.getItem(KEY);
 
+/** Hide the links that need a token once there is one, since a browser that follows a link sends none. */
+function hideLinks() {
+  for (const link of document.querySelectorAll("a.reads")) link.hidden = token() !== null;
+}
+
+hideLinks();
+
 /**
  * Ask for a token, unless that is being done; true once there is a new one, false if there will be none. The page reads
  * every second. So whoever has declined is asked again only for what a person does, which `isWanted` says.
@@ -32,6 +39,7 @@ function ask(why) {
     dialog.querySelector("form").onsubmit = (event) => {
       event.preventDefault();
       sessionStorage.setItem(KEY, text.value.trim());
+      hideLinks();
       given = true;
       dialog.close();
     };
