@@ -114,7 +114,7 @@ def test_a_stage_has_all_aggregates_by_other_keys() -> None:
         ),
         (
             {"few": {"from": "matched", "aggregate": {"by": "bids.seller_id", "measures": COUNT}}},
-            "steps.few: no table has its groups; add tables.few: {}, or leave the step out",
+            "steps.few: no table or topic has its groups; add tables.few: {}, or leave the step out",
         ),
     ],
 )
