@@ -105,10 +105,7 @@ def describe(pipeline: Pipeline) -> Description:
         topics={name: stream.topic for name, stream in pipeline.read_streams.items()},
         steps=[_step(name, step) for name, step in pipeline.steps.items()],
         tables=[_table(pipeline, rows, name) for rows, name in pipeline.directories.items()],
-        published=[
-            SinkDescription.model_validate({"name": publish.topic, "rows": kind_of(role), "step": step})
-            for (step, publish), role in zip(pipeline.publish.items(), pipeline.output_topics, strict=True)
-        ],
+        published=[_topic(pipeline, step, publish.topic) for step, publish in pipeline.publish.items()],
         whole_topics=pipeline.whole_topics,
         binary_topics=pipeline.binary_topics,
         control_topic=pipeline.control_topic,
@@ -140,3 +137,8 @@ def _table(pipeline: Pipeline, rows: str, name: str) -> SinkDescription:
     table = pipeline.tables.get(name)
     step = pipeline.flow.results if table is None else table.source or name
     return SinkDescription.model_validate({"name": name, "rows": kind_of(rows), "step": step})
+
+
+def _topic(pipeline: Pipeline, step: str, name: str) -> SinkDescription:
+    rows = kind_of(pipeline.published_role(step))
+    return SinkDescription.model_validate({"name": name, "rows": rows, "step": step})

@@ -183,8 +183,7 @@ def _published(pipeline: Pipeline, step: str | None) -> str:
 
 def _of_groups(pipeline: Pipeline, step: str) -> ChainedStream:
     """Return the stream of an aggregate's groups."""
-    topic = pipeline.publish[step].topic
-    role = next(role for role, name in pipeline.output_topics.items() if name == topic)
+    role = pipeline.published_role(step)
     groups = pipeline.groups_of(role)
     kinds = columns_of_groups(groups)
     times = [
@@ -207,7 +206,7 @@ def _of_groups(pipeline: Pipeline, step: str) -> ChainedStream:
     is_bounded = time in of_events and len(known) == len(bounds)
     return ChainedStream(
         name=step,
-        topic=topic,
+        topic=pipeline.publish[step].topic,
         columns=kinds | ({FINAL: ColumnType.BOOLEAN} if is_running else {}),
         time=time,
         lateness=FOR_EVER,

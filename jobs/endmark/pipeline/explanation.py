@@ -169,9 +169,8 @@ def _tables(pipeline: Pipeline, kept: Sequence[State]) -> Iterator[Output]:
 
 
 def _topics(pipeline: Pipeline, kept: Sequence[State]) -> Iterator[Output]:
-    roles = {topic: role for role, topic in pipeline.output_topics.items()}
     for step, published in pipeline.publish.items():
-        role = roles[published.topic]
+        role = pipeline.published_role(step)
         if is_group_role(role):
             yield Output(published.topic, "topic", step, published.mode, _final(pipeline, role, kept))
             continue

@@ -154,8 +154,8 @@ class Pipeline(Model):
     def column_names(self) -> dict[str, list[str]]:
         """Return the names of columns by the field of each table and topic. A name may stand twice."""
         found = {f"tables.{self.directories[role]}": self._names(role, RUNNING) for role in self.laid_out}
-        for step, published in self.publish.items():
-            found[f"publish.{step}"] = self._names(self._published_role(step, published), [FINAL])
+        for step in self.publish:
+            found[f"publish.{step}"] = self._names(self.published_role(step), [FINAL])
         return found
 
     def _names(self, role: str, of_running: Iterable[str]) -> list[str]:
@@ -232,12 +232,12 @@ class Pipeline(Model):
     @property
     def output_topics(self) -> dict[str, str]:
         """The topics that rows are published to, by the kind of the rows."""
-        return {self._published_role(*each): each[1].topic for each in self.publish.items()}
+        return {self.published_role(step): published.topic for step, published in self.publish.items()}
 
-    def _published_role(self, step: str, published: Publish) -> str:
-        """Return the kind of the rows of a topic."""
+    def published_role(self, step: str) -> str:
+        """Return the kind of the rows that the topic of a published step gets."""
         if isinstance(self.steps.get(step), AggregateStep):
-            return group_role(step, published.mode)
+            return group_role(step, self.publish[step].mode)
         return self._role_of_rows(step)
 
     @property
