@@ -375,7 +375,7 @@ class Aggregate(Model):
     join key are final when the key is. Groups by other columns are final when a stream has promised them by a
     pattern on these columns, or has ended. Groups by a time that a row step makes of a stream's event time,
     such as `date_trunc('minute', at)`, are final when progress is beyond it. If nothing makes groups final, a
-    table of `mode: upsert` or `changes` has them so far.
+    table of `mode: upsert` or `changes` has them so far, and so has a topic of `mode: changes`.
 
     The aggregate of an aggregate takes its final groups. It names columns as their table does.
     """
