@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from endmark import metrics
 from endmark.pipeline import Pipeline
-from endmark_ops.exporter import HISTOGRAMS, IN_HISTOGRAMS, OF_LOGINS, OWN
+from endmark_ops.answers.exporter import HISTOGRAMS, IN_HISTOGRAMS, OF_LOGINS, OWN
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

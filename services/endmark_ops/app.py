@@ -13,15 +13,19 @@ from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
 
 from endmark.errors import MissingPartError
-from endmark_ops.access import FailedLogins, Guard
-from endmark_ops.durations import Durations
-from endmark_ops.feed import Feed, Feeds
-from endmark_ops.heads import Heads
-from endmark_ops.health import STALE_SECONDS
-from endmark_ops.lag import CachedEnds
-from endmark_ops.limits import STREAM_SECONDS, Limits
+from endmark_ops.answers.durations import Durations
+from endmark_ops.answers.feed import Feed, Feeds
+from endmark_ops.answers.health import STALE_SECONDS
+from endmark_ops.http.access import FailedLogins, Guard
+from endmark_ops.http.heads import Heads
+from endmark_ops.http.limits import STREAM_SECONDS, Limits
+from endmark_ops.http.security import HEADERS, KnownHosts, SecurityHeaders, checked_names
+from endmark_ops.http.shared_answers import SharedAnswers
 from endmark_ops.openapi import document
 from endmark_ops.reach import Reach
+from endmark_ops.readers.lag import CachedEnds
+from endmark_ops.readers.source import OpsReader, UnreadableError
+from endmark_ops.readers.sources import Sources
 from endmark_ops.routes import (
     batches,
     dashboard,
@@ -41,10 +45,6 @@ from endmark_ops.routes import (
     pipeline as described,
 )
 from endmark_ops.routes.dependencies import Refusal
-from endmark_ops.security import HEADERS, KnownHosts, SecurityHeaders, checked_names
-from endmark_ops.shared_answers import SharedAnswers
-from endmark_ops.source import OpsReader, UnreadableError
-from endmark_ops.sources import Sources
 
 STATIC = Path(__file__).parent / "static"
 SHARED_SECONDS = 0.5  # most batches take longer, and nobody notices an age of half a second

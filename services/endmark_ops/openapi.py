@@ -7,8 +7,8 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from endmark_ops.access import READS
-from endmark_ops.models import Problem
+from endmark_ops.answers.models import Problem
+from endmark_ops.http.access import READS
 
 _TOKEN = "token"  # noqa: S105  # the scheme's name
 _SCHEME = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from endmark.storage import Location, location
-from endmark_ops.access import Token
+from endmark_ops.http.access import Token
 
 if TYPE_CHECKING:
     from endmark.kafka.cluster import ClusterOrAddress

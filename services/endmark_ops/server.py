@@ -12,13 +12,13 @@ from typing import Any
 import uvicorn
 
 from endmark.errors import MissingPartError
+from endmark_ops.answers.health import STALE_SECONDS
 from endmark_ops.app import create_app
-from endmark_ops.connections import BACKLOG, Connection, allow_files
-from endmark_ops.health import STALE_SECONDS
-from endmark_ops.limits import HEAD_BYTES, HEAD_SECONDS
+from endmark_ops.http.connections import BACKLOG, Connection, allow_files
+from endmark_ops.http.limits import HEAD_BYTES, HEAD_SECONDS
+from endmark_ops.http.tls import Certificate, connections
 from endmark_ops.log import log_to_stderr
 from endmark_ops.reach import Reach
-from endmark_ops.tls import Certificate, connections
 
 _SHUTDOWN_SECONDS = 5
 _GIVES_WAY = 10  # niceness, at most 19; on a machine that both share, the job goes first

@@ -20,8 +20,8 @@ from sqlalchemy import make_url
 
 from endmark.cli.app import app
 from endmark.metrics import CATALOGUE
-from endmark_ops.access import parse_tokens
-from endmark_ops.exporter import HISTOGRAMS
+from endmark_ops.answers.exporter import HISTOGRAMS
+from endmark_ops.http.access import parse_tokens
 
 ROOT = Path(__file__).parents[2]
 GRAFANA = ROOT / "infra/grafana"

@@ -14,7 +14,7 @@ STOP_SECONDS = 90.0  # as a job has; how soon a sidecar ends is a test of its ow
 
 SERVE = """
 import json, sys
-from endmark_ops.access import parse_tokens
+from endmark_ops.http.access import parse_tokens
 from endmark_ops.reach import Reach
 from endmark_ops.server import serve
 url, port, given = sys.argv[1:]

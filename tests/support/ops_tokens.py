@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endmark_ops.access import parse_tokens
+from endmark_ops.http.access import parse_tokens
 
 READER, WRITER = "grafana-0123456789abcdef", "operator-0123456789abcdef"
 WRITE_ONLY = parse_tokens(f"ann:write:{WRITER}", "here")

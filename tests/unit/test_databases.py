@@ -17,7 +17,7 @@ from endmark.databases import database_url
 from endmark.errors import ConfigError, MissingPartError
 from endmark.relation.connection import engine
 from endmark_feed.relation import seed_relation
-from endmark_ops.source import OpsReader
+from endmark_ops.readers.source import OpsReader
 
 OPENED_BY: list[Callable[[str], Any]] = [
     OpsDatabase,

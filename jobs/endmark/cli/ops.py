@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from endmark.kafka.cluster import ClusterOrAddress
-    from endmark_ops.lag import Ends
-    from endmark_ops.models import PipelineOverview, Status, Total
+    from endmark_ops.answers.models import PipelineOverview, Status, Total
+    from endmark_ops.readers.lag import Ends
 
 TOKENS = "ENDMARK_OPS_TOKENS"
 _TOTALS = {
@@ -93,10 +93,10 @@ def ops(
     that `endmark run` has started in this directory, with its broker and tables.
     """
     keep_private()
-    from endmark_ops.access import parse_tokens, read_tokens
+    from endmark_ops.http.access import parse_tokens, read_tokens
+    from endmark_ops.http.tls import Certificate
     from endmark_ops.reach import Reach
     from endmark_ops.server import serve
-    from endmark_ops.tls import Certificate
 
     if (certificate is None) != (key is None):
         raise ConfigError(
@@ -142,11 +142,11 @@ def status(
     """
     from sqlalchemy.exc import SQLAlchemyError
 
-    from endmark_ops.answers import status_of
-    from endmark_ops.health import STALE_SECONDS
-    from endmark_ops.overview import overview
-    from endmark_ops.source import OpsReader, UnreadableError
-    from endmark_ops.sources import Sources
+    from endmark_ops.answers.health import STALE_SECONDS
+    from endmark_ops.answers.overview import overview
+    from endmark_ops.answers.status import status_of
+    from endmark_ops.readers.source import OpsReader, UnreadableError
+    from endmark_ops.readers.sources import Sources
 
     reader = OpsReader(ops_url)
     sources = Sources(reader, partial(_ends, _kafka(ops_url, kafka_file, bootstrap)))
@@ -201,7 +201,7 @@ def _ends(kafka: ClusterOrAddress | None, topics: Collection[str]) -> Ends | Non
     """Ask a broker for the ends of topics; `None` if it does not answer or lacks one of them."""
     from kafka.errors import KafkaError
 
-    from endmark_ops.lag import asking_consumer, topic_ends
+    from endmark_ops.readers.lag import asking_consumer, topic_ends
 
     if kafka is None:
         return None
@@ -264,7 +264,7 @@ def _total(total: Total) -> str:
 
 
 def _status_lines(found: Status) -> Iterator[str]:
-    from endmark_ops.progress import moment
+    from endmark_ops.answers.progress import moment
 
     yield f"{found.pipeline} is {found.state}"
     if found.run is not None and found.run.error:

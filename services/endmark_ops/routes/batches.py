@@ -4,8 +4,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from endmark_ops.answers import point_of
-from endmark_ops.models import Batches
+from endmark_ops.answers.models import Batches
+from endmark_ops.answers.status import point_of
 from endmark_ops.routes.dependencies import OF_PIPELINE, UNREADABLE, OneOfBatches, Source
 
 router = APIRouter(prefix=OF_PIPELINE, tags=["api"])

@@ -16,7 +16,7 @@ from endmark.control.dead_letters import (
 from endmark.control.replays import GoneError, Replay, ReplayedError
 from endmark.errors import ConfigError
 from endmark.storage import Location
-from endmark_ops.models import DeadLetterInfo, DeadLetters, Replayed, ReplayLetter
+from endmark_ops.answers.models import DeadLetterInfo, DeadLetters, Replayed, ReplayLetter
 from endmark_ops.routes.dependencies import (
     OF_PIPELINE,
     REFUSED,

@@ -13,12 +13,12 @@ from endmark.control.description import Description
 from endmark.kafka.cluster import ClusterOrAddress
 from endmark.pipeline.fields import PIPELINE_NAME
 from endmark.storage import Location
-from endmark_ops.access import CALLER, VISIBLE
-from endmark_ops.feed import Feed, Feeds, FullError
-from endmark_ops.models import Problem
+from endmark_ops.answers.feed import Feed, Feeds, FullError
+from endmark_ops.answers.models import Problem
+from endmark_ops.http.access import CALLER, VISIBLE
 from endmark_ops.reach import Reach
-from endmark_ops.source import OpsSource
-from endmark_ops.sources import Sources
+from endmark_ops.readers.source import OpsSource
+from endmark_ops.readers.sources import Sources
 
 OF_PIPELINE = "/api/pipelines/{pipeline}"  # the beginning of all paths of one pipeline
 UNREADABLE: dict[int | str, dict[str, Any]] = {

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from fastapi import APIRouter
 from fastapi.sse import EventSourceResponse
 
-from endmark_ops.models import News, Problem
+from endmark_ops.answers.models import News, Problem
 from endmark_ops.routes.dependencies import OF_PIPELINE, UNREADABLE, Listening
 
 router = APIRouter(prefix=OF_PIPELINE, tags=["api"])

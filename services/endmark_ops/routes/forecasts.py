@@ -3,8 +3,8 @@
 from fastapi import APIRouter
 
 from endmark.planning.join_state import BATCHES
-from endmark_ops.join_measured import measured_join
-from endmark_ops.models import Forecasts
+from endmark_ops.answers.join_measured import measured_join
+from endmark_ops.answers.models import Forecasts
 from endmark_ops.routes.dependencies import OF_PIPELINE, UNREADABLE, Source
 
 router = APIRouter(prefix=OF_PIPELINE, tags=["api"])

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from endmark_ops.models import Alive
+from endmark_ops.answers.models import Alive
 
 router = APIRouter(tags=["probes"])
 

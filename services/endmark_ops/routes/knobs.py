@@ -12,7 +12,7 @@ from endmark.control.knobs import Steps
 from endmark.errors import ConfigError
 from endmark.kafka.sending import send
 from endmark.wire.control import Turn
-from endmark_ops.models import FileField, Knob, Knobs, Revert, Sent, SetKnob, TurnInfo
+from endmark_ops.answers.models import FileField, Knob, Knobs, Revert, Sent, SetKnob, TurnInfo
 from endmark_ops.routes.dependencies import (
     OF_PIPELINE,
     REFUSED,

@@ -4,8 +4,8 @@ from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from endmark_ops.exporter import LoginCollector, OpsCollector
-from endmark_ops.models import Problem
+from endmark_ops.answers.exporter import LoginCollector, OpsCollector
+from endmark_ops.answers.models import Problem
 from endmark_ops.routes.dependencies import AllSources
 
 router = APIRouter(tags=["metrics"])

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from endmark_ops.models import PipelineAnswer, PipelineInfo, StreamInfo
+from endmark_ops.answers.models import PipelineAnswer, PipelineInfo, StreamInfo
 from endmark_ops.routes.dependencies import OF_PIPELINE, UNREADABLE, Source
 
 _TOLD = set(PipelineInfo.model_fields) - {"streams"}

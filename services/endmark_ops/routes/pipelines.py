@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from endmark_ops.models import Pipelines, Problem
-from endmark_ops.overview import overview
+from endmark_ops.answers.models import Pipelines, Problem
+from endmark_ops.answers.overview import overview
 from endmark_ops.routes.dependencies import AllSources, StaleSeconds
 
 router = APIRouter(prefix="/api/pipelines", tags=["api"])

@@ -2,10 +2,10 @@
 
 from fastapi import APIRouter, Response
 
-from endmark_ops.health import reasons_not_ready
-from endmark_ops.models import Problem, Readiness
+from endmark_ops.answers.health import reasons_not_ready
+from endmark_ops.answers.models import Problem, Readiness
+from endmark_ops.readers.source import UnreadableError
 from endmark_ops.routes.dependencies import AllSources, Source, StaleSeconds
-from endmark_ops.source import UnreadableError
 
 router = APIRouter(tags=["probes"])
 

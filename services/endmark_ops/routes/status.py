@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from endmark_ops.answers import status_of
-from endmark_ops.models import Status
+from endmark_ops.answers.models import Status
+from endmark_ops.answers.status import status_of
 from endmark_ops.routes.dependencies import OF_PIPELINE, UNREADABLE, Source, StaleSeconds
 
 router = APIRouter(prefix=OF_PIPELINE, tags=["api"])

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from endmark_ops.models import WhatIfs
+from endmark_ops.answers.models import WhatIfs
 from endmark_ops.routes.dependencies import OF_PIPELINE, UNREADABLE, Source
 
 _BATCHES = 10  # figures are averages over so many last batches
@@ -27,7 +27,7 @@ def found(
 ) -> WhatIfs:
     """Predict the rates of lookups with other memory, from the costs of the last batches."""
     # This imports NumPy, which a sidecar does not need before somebody asks.
-    from endmark_ops.what_ifs import what_ifs
+    from endmark_ops.answers.what_ifs import what_ifs
 
     described = source.description()
     if described is None:

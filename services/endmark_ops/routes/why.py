@@ -7,7 +7,7 @@ from endmark.control.reasons import is_open, sentences
 from endmark.errors import ConfigError, EndmarkError, MissingPartError
 from endmark.types import ColumnType
 from endmark.wire.control import Question
-from endmark_ops.models import Ask, KeyAnswer, Why
+from endmark_ops.answers.models import Ask, KeyAnswer, Why
 from endmark_ops.routes.dependencies import OF_PIPELINE, REFUSED, Broker, Caller, Described, Refusal, Source
 
 PATIENCE_SECONDS = 20.0

@@ -1,24 +1,24 @@
 // Passes what is new to the parts of the view.
 
-import { ApiError, OWN, PIPELINE, fetchBatches, fetchPipeline, fetchPipelines, fetchStatus } from "./api.js";
-import { Chart } from "./charts.js";
+import { ApiError, OWN, PIPELINE, fetchBatches, fetchPipeline, fetchPipelines, fetchStatus } from "./data/api.js";
+import { Chart } from "./views/charts.js";
 import { byId, setText } from "./dom.js";
 import { duration } from "./format.js";
-import { showGraph } from "./graph.js";
-import { showHeader, showPipelineProblem, showProblem, showProgress, showState } from "./header.js";
-import { History, LIMIT } from "./history.js";
-import { showJoin } from "./join.js";
-import { keepUp, pause } from "./keep_up.js";
-import { createKnobs } from "./knobs.js";
-import { showLedger } from "./ledger.js";
-import { createLetters } from "./letters.js";
-import { showLookup } from "./lookup.js";
-import { PANELS } from "./panels.js";
-import { showStates } from "./states.js";
-import { createTiles } from "./tiles.js";
-import { createTotals } from "./totals.js";
+import { showGraph } from "./views/graph.js";
+import { showHeader, showPipelineProblem, showProblem, showProgress, showState } from "./views/header.js";
+import { History, LIMIT } from "./data/history.js";
+import { showJoin } from "./views/join.js";
+import { keepUp, pause } from "./data/keep_up.js";
+import { createKnobs } from "./views/knobs.js";
+import { showLedger } from "./views/ledger.js";
+import { createLetters } from "./views/letters.js";
+import { showLookup } from "./views/lookup.js";
+import { PANELS } from "./views/panels.js";
+import { showStates } from "./views/states.js";
+import { createTiles } from "./views/tiles.js";
+import { createTotals } from "./views/totals.js";
 import { createViews, offerView, shownView } from "./views.js";
-import { createWhy } from "./why.js";
+import { createWhy } from "./views/why.js";
 
 const TICK_MS = 1000;
 const SHARED_MS = 500;

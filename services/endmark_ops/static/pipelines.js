@@ -1,6 +1,6 @@
 // The list of all pipelines, one line each. If there is only one, its own views are shown at once.
 
-import { ApiError, fetchPipelines } from "./api.js";
+import { ApiError, fetchPipelines } from "./data/api.js";
 import { byId, element, setChildren, setText, table } from "./dom.js";
 import { NONE, ago, duration, exact, momentOf, written } from "./format.js";
 

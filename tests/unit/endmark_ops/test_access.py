@@ -22,9 +22,9 @@ from endmark.control.description import describe
 from endmark.driver.topics import make_topic
 from endmark.embedded.broker import Broker
 from endmark.errors import ConfigError
-from endmark_ops import access
-from endmark_ops.access import READS, FailedLogins, parse_tokens, read_tokens
 from endmark_ops.app import create_app
+from endmark_ops.http import access
+from endmark_ops.http.access import READS, FailedLogins, parse_tokens, read_tokens
 from endmark_ops.reach import Reach
 from support.broken_records import write_letters
 from support.commands import endmark

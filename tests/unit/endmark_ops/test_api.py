@@ -16,9 +16,9 @@ from endmark.control.database import OpsDatabase
 from endmark.control.description import describe
 from endmark.control.tables import runs
 from endmark.metrics import CATALOGUE
+from endmark_ops.answers.durations import BOUNDS
+from endmark_ops.answers.progress import stream_progress
 from endmark_ops.app import create_app
-from endmark_ops.durations import BOUNDS
-from endmark_ops.progress import stream_progress
 from support.fulfilment import FULFILMENT
 from support.ops_client import OpsClient
 from support.ops_job import API, PIPELINE, Job

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(300)
 LONG = 600.0  # seconds: longer than a test takes
 SERVE = """
 import sys
-from endmark_ops import connections
+from endmark_ops.http import connections
 from endmark_ops.server import serve
 limits = dict(each.split("=") for each in sys.argv[2:])
 for name, value in limits.items():
@@ -47,7 +47,7 @@ Start = Callable[..., contextlib.AbstractContextManager[Running]]
 
 @pytest.fixture
 def sidecar(tmp_path: Path) -> Start:
-    """Starts a sidecar with limits of `endmark_ops.connections`."""
+    """Starts a sidecar with limits of `endmark_ops.http.connections`."""
 
     @contextmanager
     def start(**limits: float) -> Iterator[Running]:

@@ -15,10 +15,10 @@ import pytest
 from fastapi.sse import ServerSentEvent
 
 from endmark.control.database import FinishedBatch
-from endmark_ops import feed as feeds
-from endmark_ops import health
-from endmark_ops.feed import Feed, Feeds, FullError
-from endmark_ops.source import OpsReader, OpsSource, Snapshot
+from endmark_ops.answers import feed as feeds
+from endmark_ops.answers import health
+from endmark_ops.answers.feed import Feed, Feeds, FullError
+from endmark_ops.readers.source import OpsReader, OpsSource, Snapshot
 from support.ops_job import PIPELINE, Job, described_job
 
 pytestmark = pytest.mark.timeout(300)

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from endmark_ops import feed as feeds
+from endmark_ops.answers import feed as feeds
 from endmark_ops.app import create_app
 from support.ops_client import OpsClient
 from support.ops_job import API, Job

@@ -20,10 +20,10 @@ from endmark.embedded.broker import Broker
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from endmark_feed.producer import create_topics
-from endmark_ops import lag
 from endmark_ops.app import create_app
-from endmark_ops.lag import CachedEnds, Ends
 from endmark_ops.reach import Reach
+from endmark_ops.readers import lag
+from endmark_ops.readers.lag import CachedEnds, Ends
 from support.commands import endmark
 from support.ops_client import OpsClient
 from support.ops_job import API, PIPELINE, Job, job_in

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from endmark_ops.limits import REQUESTS
+from endmark_ops.http.limits import REQUESTS
 from endmark_ops.log import Throttle
 from support.ops_job import API, job_in
 from support.ops_tokens import WRITER

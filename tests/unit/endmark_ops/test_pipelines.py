@@ -15,8 +15,8 @@ from endmark.control.database import OpsDatabase
 from endmark.control.tables import batches
 from endmark.errors import ConfigError
 from endmark.metrics import Samples
+from endmark_ops.answers.durations import BOUNDS
 from endmark_ops.app import create_app
-from endmark_ops.durations import BOUNDS
 from endmark_ops.reach import Reach
 from support.commands import endmark
 from support.ops_client import OpsClient

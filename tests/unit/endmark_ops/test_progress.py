@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from endmark_ops.progress import stream_progress
+from endmark_ops.answers.progress import stream_progress
 
 
 def test_progress_by_stream() -> None:

@@ -9,8 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from endmark.errors import UnreachableError
-from endmark_ops import source
-from endmark_ops.source import OpsReader, UnreadableError
+from endmark_ops.readers import source
+from endmark_ops.readers.source import OpsReader, UnreadableError
 
 pytestmark = pytest.mark.timeout(120)
 MOST_SECONDS = 20

@@ -15,11 +15,11 @@ from starlette.types import Message, Receive, Scope, Send
 from endmark.control.database import OpsDatabase
 from endmark.control.description import Description
 from endmark_ops import routes
-from endmark_ops.access import parse_tokens
 from endmark_ops.app import create_app
+from endmark_ops.http.access import parse_tokens
+from endmark_ops.http.shared_answers import SharedAnswers
 from endmark_ops.reach import Reach
-from endmark_ops.shared_answers import SharedAnswers
-from endmark_ops.source import OpsSource
+from endmark_ops.readers.source import OpsSource
 from support.ops_client import OpsClient
 from support.ops_job import API, PIPELINE, Job
 
@@ -103,7 +103,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock by which answers age."""
     clock = Clock()
-    monkeypatch.setattr("endmark_ops.shared_answers.time", clock)
+    monkeypatch.setattr("endmark_ops.http.shared_answers.time", clock)
     return clock
 
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from endmark_ops.tls import HANDSHAKES
+from endmark_ops.http.tls import HANDSHAKES
 from support.secured_broker import Certificates
 
 pytestmark = pytest.mark.timeout(300)

@@ -1,0 +1,1 @@
+"""Reads of the ops database and of the ends of topics in Kafka."""
