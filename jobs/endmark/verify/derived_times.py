@@ -51,7 +51,9 @@ def close_alone(session: Session, pipeline: Pipeline, final: str, reached: str) 
     keyed = {column for groups in pipeline.groups if not groups.regroups for column in groups.equals}
     for given, times in pipeline.derived_times.items() if keyed else ():
         bounds = _past(session, pipeline.last_stage, given, times)[reached]
-        for column, bound in ((each, bound) for each, bound in bounds.items() if each in keyed):
+        for column, bound in bounds.items():
+            if bound is None or column not in keyed:
+                continue
             key = [f"{name(f'{given}_{own}')} AS {name(key_column(own))}" for own in pipeline.key]
             session.run(
                 _FINAL,
@@ -70,8 +72,10 @@ def expect_time_patterns(session: Session, stage: Stage) -> None:
     for given, times in stage.pipeline.derived_times.items():
         past = _past(session, stage, given, times)
         for column, highest in past["highest"].items():
-            sure = past["lowest"].get(column) == highest
-            _announce(session, column, highest, "announced_patterns" if sure else "uncertain_punctuations")
+            if highest is not None:
+                sure = past["lowest"].get(column) == highest
+                table = "announced_patterns" if sure else "uncertain_punctuations"
+                _announce(session, column, highest, table)
             for bound in _earlier(session, column, highest):
                 _announce(session, column, bound, "uncertain_punctuations")
 
@@ -81,14 +85,17 @@ def _announce(session: Session, column: str, bound: str, table: str) -> None:
     session.run(_ANNOUNCED, [pattern], table=table)
 
 
-def _earlier(session: Session, column: str, highest: str) -> Iterator[str]:
-    """Yield the bounds of a derived time that found punctuations have below the highest one, each once."""
+def _earlier(session: Session, column: str, highest: str | None) -> Iterator[str]:
+    """Yield the bounds of a derived time that found punctuations have below the highest one, each once.
+
+    Without a highest one, the derived time has passed the last one that there is, so each bound is below it.
+    """
     found: dict[str, None] = {}
     for row in session.run("SELECT punctuation FROM actual_punctuations"):
         match _read(row["punctuation"]):
             case {**patterns} if patterns.keys() == {column}:
                 match patterns[column]:
-                    case {"between": {"to": str(bound)}} if bound < highest:
+                    case {"between": {"to": str(bound)}} if highest is None or bound < highest:
                         found[bound] = None
     yield from found
 
@@ -100,18 +107,24 @@ def _read(punctuation: str) -> Any:
         return None
 
 
-def _past(session: Session, stage: Stage, given: str, times: DerivedTimes) -> dict[str, dict[str, str]]:
+def _past(
+    session: Session, stage: Stage, given: str, times: DerivedTimes
+) -> dict[str, dict[str, str | None]]:
     """Return the last values that no row at the lowest and at the highest bound has, by column of results.
 
-    They are spelled as in data records. A bound that is not known rules out none.
+    They are spelled as in data records. A bound that is not known rules out none. A bound at which the
+    derived time would be out of range rules out none, either, and the value is `None`.
     """
     oldest, oldest_sure = oldest_to_come(stage, given) if stage.join is not None else ("NULL", "NULL")
     (bounds,) = session.run(_BOUNDS, oldest=oldest, oldest_sure=oldest_sure, stream=text(given))
     return {reached: _derived(session, times, bound) for reached, bound in bounds.items()}
 
 
-def _derived(session: Session, times: DerivedTimes, bound: int | None) -> dict[str, str]:
-    """Return the last derived times in front of those of a row of one event time (µs), in any member."""
+def _derived(session: Session, times: DerivedTimes, bound: int | None) -> dict[str, str | None]:
+    """Return the last derived times in front of those of a row of one event time (µs), in any member.
+
+    One that would be out of range is `None`.
+    """
     if bound is None:
         return {}
     kinds = {column: derivation.kind for column, derivation in times.chains[0]}
@@ -126,7 +139,7 @@ def _derived(session: Session, times: DerivedTimes, bound: int | None) -> dict[s
         shown.append(f"CASE WHEN {fits} THEN {spelled(last, kind)} END AS {name(in_results)}")
     row = f"({' UNION ALL '.join(ways)})"
     (found,) = session.run("SELECT $shown FROM $row", shown=", ".join(shown), row=row)
-    return {column: bound for column, bound in found.items() if bound is not None}
+    return found
 
 
 def _row(event_time: str, chain: Chain, time: int) -> str:
