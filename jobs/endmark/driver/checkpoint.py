@@ -16,6 +16,7 @@ from endmark.driver.column_changes import column_changes
 from endmark.driver.planned_batches import newest
 from endmark.driver.settings import changed
 from endmark.errors import ConfigError, MissingPartError
+from endmark.kafka.gaps import Gap
 from endmark.storage import entries, remove, text_if_any, write_text
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ _SETTINGS = "endmark/settings.json"
 _FIRST_OFFSETS = "endmark/first_offsets.json"
 _START_OFFSETS = "endmark/start_offsets.json"
 _TOPICS = "endmark/topics.json"
+_GAPS = "endmark/gaps.json"
 _RESCALING = "endmark/rescaling.json"
 _OPERATORS = "endmark/operators.json"
 _COPIES = "endmark/earlier_buckets"
@@ -304,6 +306,16 @@ def topic_ids(checkpoint: Location) -> dict[str, str]:
 def keep_topic_ids(checkpoint: Location, ids: Mapping[str, str]) -> None:
     """Store the ids of topics. An offset says nothing of another topic of the same name."""
     write_text(checkpoint, _TOPICS, json.dumps(ids, indent=2, sort_keys=True))
+
+
+def gaps(checkpoint: Location) -> tuple[Gap, ...]:
+    """Return the offsets that a checkpoint has skipped, in the order in which starts have found them."""
+    return tuple(Gap(**each) for each in stored_json(checkpoint, _GAPS) or ())
+
+
+def keep_gaps(checkpoint: Location, found: Sequence[Gap]) -> None:
+    """Store all offsets that a claimed checkpoint skips, before a batch skips the newest of them."""
+    write_text(checkpoint, _GAPS, json.dumps([asdict(each) for each in found], indent=2))
 
 
 def operators_before(checkpoint: Location) -> list[dict[str, str]] | None:

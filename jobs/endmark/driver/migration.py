@@ -14,6 +14,7 @@ from endmark.driver import checkpoint as checkpoints
 from endmark.driver.column_changes import column_changes
 from endmark.driver.settings import changed, settings
 from endmark.errors import ConfigError
+from endmark.kafka.gaps import past
 from endmark.storage import delta_table, entries, move
 from endmark.verify.consume import Log
 
@@ -222,7 +223,8 @@ def plan(
     wanted = settings(pipeline, buckets or pinned["buckets"])
     columns = column_changes(pinned, wanted, checkpoint, warehouse)
     _require_new(pipeline, ranges)
-    began = checkpoints.start_offsets(checkpoint)
+    # A new checkpoint lacks no record that the old one has skipped from its start on, too.
+    began = past(checkpoints.start_offsets(checkpoint), checkpoints.gaps(checkpoint))
     read = {stream.topic for stream in pipeline.streams.values()} | {pipeline.control_topic}
     whole = read if _has_idle(pipeline) else read - {pipeline.control_topic}
     aside = f"before-{app_id[-8:]}"

@@ -49,6 +49,16 @@ def planned_ends(spark_checkpoint: Location) -> dict[str, dict[str, int]]:
     return {} if planned is None else _offsets(spark_checkpoint, planned)
 
 
+def committed_ends(spark_checkpoint: Location) -> dict[str, dict[str, int]]:
+    """Return the first offset that no committed batch has read, by topic and partition.
+
+    `planned_ends` has later ones if a batch is planned but not committed. It is empty before the first
+    commit.
+    """
+    last = newest(spark_checkpoint / "commits")
+    return {} if last is None else _offsets(spark_checkpoint, last)
+
+
 def state_partitions(spark_checkpoint: Location, batch: int) -> int:
     """Return the number of partitions that state has since a batch was planned."""
     settings = json.loads(read_text(spark_checkpoint / "offsets", str(batch)).splitlines()[1])["conf"]

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from endmark.driver.checkpoint import stored_json
 from endmark.errors import ConfigError
+from endmark.kafka.cluster import cluster_of
+from endmark.kafka.ranges import Range, UnreadableRangeError, read
+from endmark.pipeline.steps import BATCH_HEADER, CHECKPOINT_HEADER
 from endmark.storage import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from endmark.kafka.cluster import ClusterOrAddress
     from endmark.kafka.offsets import Offsets
     from endmark.pipeline.steps import Publish
     from endmark.storage import Location
@@ -80,6 +84,45 @@ def _fault(now: KnownTopic, known: KnownTopic, batch: int) -> str | None:
     if known.stopped is not None and known.stopped < batch:
         return f"was taken out of the pipeline file, and lacks the rows since batch {known.stopped}"
     return None
+
+
+def topics_with(kafka: ClusterOrAddress, ends: Offsets, app_id: str, batch: int) -> list[str]:
+    """Return the topics that have records of a batch or of a later one, or may have had some.
+
+    The last record of each partition tells, since batches are published one after the other.
+
+    Args:
+        kafka: the Kafka cluster, or the addresses of its brokers.
+        ends: the offsets behind the last records of the topics that a checkpoint publishes to.
+        app_id: the id of the checkpoint.
+        batch: the number of the batch.
+    """
+    settings = cluster_of(kafka).librdkafka()
+    return [
+        topic
+        for topic, partitions in ends.items()
+        if _may_have(
+            settings, app_id, batch, [Range(topic, int(at), n - 1, n) for at, n in partitions.items() if n]
+        )
+    ]
+
+
+def _may_have(settings: Mapping[str, Any], app_id: str, batch: int, last: Sequence[Range]) -> bool:
+    """Return whether the last records of a topic's partitions leave it open that the topic has a batch.
+
+    They do so if one of them is gone or is not of the checkpoint, too.
+    """
+    if not last:
+        return False
+    try:
+        records = [each.column("headers") for each in read(settings, last, {last[0].topic: ["headers"]})]
+    except UnreadableRangeError:
+        return True
+    found = [dict(headers or ()) for column in records for headers in column.to_pylist()]
+    return len(found) < len(last) or not all(
+        headers.get(CHECKPOINT_HEADER) == app_id.encode() and int(headers[BATCH_HEADER]) < batch
+        for headers in found
+    )
 
 
 def know_topics(checkpoint: Location, published: Mapping[str, Publish], batch: int) -> None:

@@ -22,6 +22,7 @@ from endmark.driver.checkpoint import (
     claimed,
     fewer_buckets,
     first_offsets,
+    gaps,
     known_tables,
     next_batch,
     pin,
@@ -384,12 +385,12 @@ def test_the_next_batch_is_the_first_that_is_not_committed(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "read", [pinned_settings, known_tables, known_topics, first_offsets, start_offsets, topic_ids]
+    "read", [pinned_settings, known_tables, known_topics, first_offsets, start_offsets, topic_ids, gaps]
 )
 def test_a_torn_file_is_refused_by_name(tmp_path: Path, read: Callable[[Path], object]) -> None:
     (tmp_path / "endmark").mkdir()
     assert not read(tmp_path)
-    for name in ("settings", "tables", "published", "first_offsets", "start_offsets", "topics"):
+    for name in ("settings", "tables", "published", "first_offsets", "start_offsets", "topics", "gaps"):
         (tmp_path / "endmark" / f"{name}.json").write_text('{"buckets": 2, "str')
 
     with pytest.raises(

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from endmark.driver import migration
-from endmark.driver.checkpoint import claimed, keep_start_offsets, known_tables, pin
+from endmark.driver.checkpoint import claimed, keep_gaps, keep_start_offsets, known_tables, pin
 from endmark.driver.migration import Gap, Migration, TopicReplay
 from endmark.driver.settings import settings
 from endmark.errors import ConfigError
+from endmark.kafka.gaps import Gap as Skipped
 from endmark.pipeline import Pipeline
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
@@ -101,6 +102,14 @@ def test_lost_records_are_refused(tmp_path: Path, app_id: str) -> None:
     with pytest.raises(ConfigError, match=r"would lack rows of bids: .*; 7 before .* --accept-loss$"):
         found.require_whole()
     began(tmp_path / "checkpoint", {"items": {"0": 0}, "bids": {"0": 100, "1": 7}})
+    planned(tmp_path, app_id).require_whole()
+
+
+def test_what_the_old_checkpoint_has_skipped_from_its_start_is_not_missed(
+    tmp_path: Path, app_id: str
+) -> None:
+    keep_gaps(tmp_path / "checkpoint", [Skipped("bids", 1, 0, 7)])
+
     planned(tmp_path, app_id).require_whole()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from endmark.driver.planned_batches import drop_torn, planned_ends, unfinished_batch
+from endmark.driver.planned_batches import committed_ends, drop_torn, planned_ends, unfinished_batch
 from endmark.errors import ConfigError
 from endmark.storage import entries
 from support.planned_batches import spark_checkpoint
@@ -29,6 +29,13 @@ def test_the_next_batch_reads_on_where_the_last_one_ends(tmp_path: Path) -> None
     assert planned_ends(tmp_path) == {}
     ends = [{"bids": {"0": number}, "items": {"1": 3}} for number in range(12)]
     assert planned_ends(spark_checkpoint(tmp_path, ends, committed=12)) == ends[11]
+
+
+def test_an_unfinished_batch_is_planned_and_not_committed(tmp_path: Path) -> None:
+    assert committed_ends(tmp_path) == {}
+    ends = [{"bids": {"0": number}} for number in range(12)]
+    found = spark_checkpoint(tmp_path, ends, committed=11)
+    assert (committed_ends(found), planned_ends(found)) == (ends[10], ends[11])
 
 
 @pytest.fixture
