@@ -27,6 +27,11 @@ class Metric(NamedTuple):
 
 CATALOGUE: dict[str, Metric] = {
     "records_total": Metric("records", "Kafka records read, of any kind."),
+    "gap_offsets_total": Metric(
+        "offsets",
+        "Offsets of a topic that the job was told to skip, since Kafka had dropped their records. It is the "
+        "greatest possible number of lost records.",
+    ),
     "rows_total": Metric("rows", "Well-formed data rows."),
     "punctuations_total": Metric("punctuations", "Well-formed punctuations."),
     "tombstones_total": Metric("records", "Tombstones, and deletions without effect, which are skipped."),

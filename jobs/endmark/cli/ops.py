@@ -264,6 +264,7 @@ def _total(total: Total) -> str:
 
 
 def _status_lines(found: Status) -> Iterator[str]:
+    from endmark.kafka.gaps import Gap
     from endmark_ops.answers.progress import moment
 
     yield f"{found.pipeline} is {found.state}"
@@ -274,6 +275,9 @@ def _status_lines(found: Status) -> Iterator[str]:
         yield f"last batch: {batch.batch_id}, {batch.age_seconds:.0f} s ago{took}"
     lag = found.lag_by_topic
     yield "behind: unknown, since no broker tells" if lag is None else f"behind: {_behind(lag)}"
+    for gap in found.gaps:
+        skipped = Gap(gap.topic, gap.partition, gap.first, gap.end)
+        yield f"gap: {skipped} were skipped, up to {skipped.offsets:,} records"
     for progress in found.progress:
         reached = "none yet" if progress.event_time is None else moment(progress.event_time)
         yield f"progress of {progress.stream}: {reached}"

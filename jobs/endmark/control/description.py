@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel
@@ -12,6 +13,9 @@ from endmark.pipeline.boundedness import states
 from endmark.pipeline.tables import kind_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from endmark.kafka.gaps import Gap
     from endmark.pipeline import Pipeline
     from endmark.pipeline.steps import Step
 
@@ -72,6 +76,18 @@ class StateDescription(BaseModel):
     bound: str
 
 
+class GapDescription(BaseModel):
+    """The offsets of one partition that the job has skipped, since Kafka had dropped their records.
+
+    They are those from `first` to `end`, without `end`.
+    """
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+
+
 class Description(BaseModel):
     """The parts of a pipeline by name.
 
@@ -81,7 +97,8 @@ class Description(BaseModel):
     the topics that it sends rows to. `keys` has the types of the key columns of each stage. `fields`
     has the parts of the file with knobs, by their places, with durations in seconds. `join` is the place of
     the one join; it is `None` without one, and with several. `windows` has the seconds for which a row of
-    each stream or union stays joinable, or `None` for ever. `states` has each state with its bound.
+    each stream or union stays joinable, or `None` for ever. `states` has each state with its bound. `gaps`
+    has the offsets that the job has skipped since its checkpoint was made.
     """
 
     topics: dict[str, str]
@@ -97,10 +114,16 @@ class Description(BaseModel):
     join: str | None
     windows: dict[str, float | None]
     states: list[StateDescription]
+    gaps: list[GapDescription]
 
 
-def describe(pipeline: Pipeline) -> Description:
-    """Describe a pipeline, without the URLs of relations, which may hold a password."""
+def describe(pipeline: Pipeline, gaps: Iterable[Gap] = ()) -> Description:
+    """Describe a pipeline, without the URLs of relations, which may hold a password.
+
+    Args:
+        pipeline: the pipeline.
+        gaps: the offsets that the job has skipped, in the order in which it has found them.
+    """
     return Description(
         topics={name: stream.topic for name, stream in pipeline.read_streams.items()},
         steps=[_step(name, step) for name, step in pipeline.steps.items()],
@@ -125,6 +148,7 @@ def describe(pipeline: Pipeline) -> Description:
             StateDescription(name=each.name, input=each.input, holds=each.holds, bound=each.bound)
             for each in states(pipeline)
         ],
+        gaps=[GapDescription.model_validate(asdict(gap)) for gap in gaps],
     )
 
 

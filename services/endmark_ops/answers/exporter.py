@@ -126,12 +126,11 @@ def _add(families: _Families, pipeline: str, snapshot: Snapshot) -> None:
         families.add("endmark_lag_records", own | {"topic": topic}, count)
     for topic, count in (snapshot.ends or {}).items():
         families.add("endmark_topic_records_total", own | {"topic": topic}, count)
-    if snapshot.batch is not None:
-        for name, samples in by_name(snapshot.batch.totals).items():
-            if name in IN_HISTOGRAMS:
-                continue
-            for labels, value in samples:
-                families.add(f"endmark_{name}", labels | own, value)
+    for name, samples in by_name(snapshot.totals).items():
+        if name in IN_HISTOGRAMS:
+            continue
+        for labels, value in samples:
+            families.add(f"endmark_{name}", labels | own, value)
 
 
 def _without_batch(snapshot: Snapshot) -> float | None:

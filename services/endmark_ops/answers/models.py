@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, Field
 
 from endmark.control.description import (
+    GapDescription,
     LookupDescription,
     SinkDescription,
     StateDescription,
@@ -137,6 +138,7 @@ class Status(BaseModel):
         description="records in Kafka that no batch has read, also while no job runs; null: not known"
     )
     lag_by_topic: dict[str, int] | None = Field(description="the same by topic; null: not known")
+    gaps: list[GapDescription] = Field(description="offsets that the job has skipped, oldest gap first")
     progress: list[StreamProgress]
     latency: list[StreamLatency] = Field(description="streams without a record in that time are left out")
     totals: list[Total]

@@ -20,7 +20,7 @@ def status_of(pipeline: str, snapshot: Snapshot, stale_seconds: float) -> Status
         snapshot: the pipeline's newest run and batch.
         stale_seconds: age of the last batch, in seconds, above which a running job counts as stale.
     """
-    totals = snapshot.batch.totals if snapshot.batch else {}
+    totals = snapshot.totals
     return Status(
         pipeline=pipeline,
         state=health.state(snapshot, stale_seconds),
@@ -30,6 +30,7 @@ def status_of(pipeline: str, snapshot: Snapshot, stale_seconds: float) -> Status
         last_batch=_last_batch(snapshot),
         lag_records=None if snapshot.lag is None else sum(snapshot.lag.values()),
         lag_by_topic=None if snapshot.lag is None else dict(snapshot.lag),
+        gaps=list(snapshot.gaps),
         progress=stream_progress(totals),
         latency=stream_latencies(snapshot),
         totals=_totals(totals),

@@ -13,13 +13,13 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from endmark.control.database import FinishedBatch, OpsDatabase
 from endmark.control.dead_letters import Coordinates, DeadLetter
-from endmark.control.description import Description
+from endmark.control.description import Description, GapDescription
 from endmark.control.forecasts import Stored, newest_forecasts
 from endmark.control.questions import ask
 from endmark.control.replays import Replay, replay, replayed
 from endmark.databases import database_url, place
 from endmark.errors import ConfigError, MissingPartError
-from endmark.metrics import Samples
+from endmark.metrics import Samples, sample
 from endmark.wire.control import Question
 from endmark_ops.readers.lag import Ends, lag
 
@@ -80,6 +80,7 @@ class Snapshot:
         ends: records that a stream's topic has ever had, by topic; `None`: not known.
         streams: the names of the streams, by the pipeline's latest job; empty before a job has started.
         every: the least seconds from the start of a batch to that of the next one, by this job's file.
+        gaps: the offsets that the job has skipped, since Kafka had dropped their records.
         earlier: the totals of `RECENT_SECONDS` ago; empty if there was no batch yet.
     """
 
@@ -91,7 +92,17 @@ class Snapshot:
     ends: Mapping[str, int] | None = None
     streams: Collection[str] = ()
     every: float = 0.0
+    gaps: Sequence[GapDescription] = ()
     earlier: Samples = field(default_factory=dict)
+
+    @property
+    def totals(self) -> Samples:
+        """The totals of the newest batch, and the number of skipped offsets of each topic that has some."""
+        skipped: Samples = {}
+        for gap in self.gaps:
+            key = sample("gap_offsets_total", topic=gap.topic)
+            skipped[key] = skipped.get(key, 0.0) + gap.end - gap.first
+        return ({} if self.batch is None else self.batch.totals) | skipped
 
     @property
     def sign_of_life_age(self) -> float | None:
@@ -214,7 +225,7 @@ class OpsSource:
         if (found := _described(description)) is None:
             return snapshot
         every = found.fields.get("batch", {}).get("every", 0.0)
-        snapshot = replace(snapshot, streams=found.topics.keys(), every=every)
+        snapshot = replace(snapshot, streams=found.topics.keys(), every=every, gaps=found.gaps)
         topics = found.topics.values()
         ends = self._ends({*topics, found.control_topic})
         if ends is None:

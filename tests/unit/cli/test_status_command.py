@@ -7,7 +7,10 @@ from contextlib import closing
 from pathlib import Path
 
 from endmark.control.database import OpsDatabase
+from endmark.control.description import describe
+from endmark.kafka.gaps import Gap
 from support.commands import endmark
+from support.fulfilment import FULFILMENT
 from support.ops_job import PIPELINE, described_job
 
 
@@ -53,6 +56,18 @@ def test_it_says_what_holds_state(tmp_path: Path) -> None:
         "closed keys: 7 (7 of items)",
         "keys that not all partitions or members have promised yet: 0",
     ]
+
+
+def test_it_says_what_the_job_has_skipped(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ops.db'}"
+    gaps = [Gap("bids", 0, 5, 1_008), Gap("bids", 1, 7, 8)]
+    with closing(OpsDatabase(url)) as database:
+        described_job(database)
+        database.describe(PIPELINE, describe(FULFILMENT, gaps).model_dump())
+
+    said = endmark("status", PIPELINE, f"--ops-url={url}").stdout.splitlines()
+    assert "gap: offsets 5 to 1007 of topic bids partition 0 were skipped, up to 1,003 records" in said
+    assert "gap: offsets 7 to 7 of topic bids partition 1 were skipped, up to 1 records" in said
 
 
 def test_a_database_that_is_away_is_told() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 from endmark.control.database import OpsDatabase
 from endmark.control.description import describe
 from endmark.control.tables import runs
+from endmark.kafka.gaps import Gap
 from endmark.metrics import CATALOGUE
 from endmark_ops.answers.durations import BOUNDS
 from endmark_ops.answers.progress import stream_progress
@@ -254,6 +256,21 @@ def test_metrics_are_given_whatever_version_of_the_format_is_asked_for(client: O
             answer = client.get("/metrics", headers={"Accept": f"{kind};version={version}"})
             assert answer.status_code == 200
             assert "endmark_failed_logins" in answer.text
+
+
+def test_gaps_are_shown_with_their_offsets(client: OpsClient, job: Job) -> None:
+    """They are there before the job has a batch, since the job describes them when it starts."""
+    gaps = [Gap("paid", 0, 5, 8), Gap("paid", 0, 10, 12), Gap("orders", 1, 0, 1)]
+    job.database.describe(PIPELINE, describe(FULFILMENT, gaps).model_dump())
+    job.start()
+
+    text, status = client.get("/metrics").text, client.get(f"{API}/status").json()
+
+    assert 'endmark_gap_offsets_total{pipeline="auction",topic="paid"} 5.0' in text
+    assert 'endmark_gap_offsets_total{pipeline="auction",topic="orders"} 1.0' in text
+    assert status["gaps"] == [asdict(gap) for gap in gaps]
+    [total] = status["totals"]
+    assert (total["name"], total["kind"], total["unit"]) == ("gap_offsets_total", "counter", "offsets")
 
 
 def test_metrics_this_version_does_not_know(client: OpsClient, job: Job) -> None:

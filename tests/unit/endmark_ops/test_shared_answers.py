@@ -38,6 +38,7 @@ TOLD = Description(
     join=None,
     windows={},
     states=[],
+    gaps=[],
 )
 
 
