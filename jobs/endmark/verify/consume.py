@@ -14,10 +14,12 @@ from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 
 from endmark.errors import ConfigError, MissingPartError, UnreachableError
 from endmark.kafka.cluster import cluster_of
+from endmark.kafka.gaps import past
 from endmark.kafka.refusals import refusals_named
 
 if TYPE_CHECKING:
     from endmark.kafka.cluster import ClusterOrAddress
+    from endmark.kafka.gaps import Gap
 
 SCHEMA = pa.schema(
     [
@@ -47,26 +49,33 @@ class Range:
     end: int
 
 
-def require_held(ranges: Sequence[Range], began: Mapping[str, Mapping[str, int]]) -> None:
+def require_held(
+    ranges: Sequence[Range], began: Mapping[str, Mapping[str, int]], gaps: Sequence[Gap] = ()
+) -> None:
     """Refuse to recompute tables from a part of their records.
+
+    A job whose gap begins at its first offset has read all that Kafka holds, so its tables are recomputed.
 
     Args:
         ranges: the offsets that Kafka holds.
         began: the offset of the first record that the job has read, by topic and partition. A partition that
             is not named was read from its offset 0 on, and topics that are not named do not count.
+        gaps: the offsets that the job has skipped, in the order in which it has found them.
 
     Raises:
         ConfigError: Kafka does not hold the first records of a partition any more.
     """
+    read = past(began, gaps)
     gone = [
         f"offsets {needed} to {each.first - 1} of topic {each.topic} partition {each.partition}"
         for each in ranges
-        if each.topic in began and (needed := began[each.topic].get(str(each.partition), 0)) < each.first
+        if each.topic in read and (needed := read[each.topic].get(str(each.partition), 0)) < each.first
     ]
     if gone:
+        but = f". But the job has skipped {', '.join(map(str, gaps))}" if gaps else ""
         raise ConfigError(
             f"Kafka does not hold {', '.join(gone)}, which the job has read, so the tables cannot be "
-            "recomputed; let the topic keep records for as long as tables are verified (retention.ms)"
+            f"recomputed; let the topic keep records for as long as tables are verified (retention.ms){but}"
         )
 
 

@@ -79,14 +79,27 @@ class Breach(_Model):
     examples: list[dict[str, Any]]
 
 
+class SkippedOffsets(_Model):
+    """The offsets of one partition, without `end`, that the job has skipped since Kafka had dropped them."""
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+
+
 class VerifyReport(_Model):
-    """The outcome. `equal` is about tables, `conserved` is about records, and `ok` means both."""
+    """The outcome. `equal` is about tables, `conserved` is about records, and `ok` means both.
+
+    The tables lack the records of `gaps`. No comparison sees that, since Kafka does not hold them either.
+    """
 
     pipeline: str
     seconds: float
     topics: list[TopicCounts]
     tables: list[TableComparison]
     breaches: list[Breach]
+    gaps: list[SkippedOffsets] = []
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -198,9 +211,15 @@ def _shortened(value: str) -> str:
     return value if len(value) <= SHOWN_CHARACTERS else value[: SHOWN_CHARACTERS - 3] + "..."
 
 
+def _gap(gap: SkippedOffsets) -> str:
+    return f"offsets {gap.first} to {gap.end - 1} of {gap.topic}/{gap.partition}"
+
+
 def _verdict(report: VerifyReport) -> Text:
     records = sum(topic.records for topic in report.topics)
     read = f"{records:,} records, recomputed in {report.seconds:.1f} s"
+    if report.gaps:
+        read += f"; the job has skipped {', '.join(map(_gap, report.gaps))}, which Kafka had dropped"
     uncompared = [table.table for table in report.tables if not table.compared]
     if uncompared:
         read += f"; not compared: {', '.join(uncompared)}"

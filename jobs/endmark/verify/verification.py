@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ from endmark.verify.idle_partitions import note_idle_violations
 from endmark.verify.output_punctuations import expect_punctuations
 from endmark.verify.partition_values import spell_partitions
 from endmark.verify.relation import load_relations
-from endmark.verify.report import VerifyReport
+from endmark.verify.report import SkippedOffsets, VerifyReport
 from endmark.verify.rollup import expect_rollups
 from endmark.verify.running_groups import keep_latest
 from endmark.verify.session import Session
@@ -32,6 +33,7 @@ from endmark.verify.written_tables import first_batches, load_tables, spell_reco
 
 if TYPE_CHECKING:
     from endmark.kafka.cluster import ClusterOrAddress
+    from endmark.kafka.gaps import Gap
 
 
 def verify(
@@ -41,6 +43,7 @@ def verify(
     until: Mapping[str, Mapping[int, int]] | None = None,
     added: AddedColumns = NOTHING_ADDED,
     began: Mapping[str, Mapping[str, int]] | None = None,
+    gaps: Sequence[Gap] = (),
 ) -> VerifyReport:
     """Recompute everything from Kafka and R, and compare it with the Delta tables.
 
@@ -53,6 +56,7 @@ def verify(
         added: the columns that are younger than the checkpoint of the tables.
         began: the offset of the first record that the job has read, by topic and partition; `None` does not
             ask whether Kafka holds all of them.
+        gaps: the offsets that the job has skipped, in the order in which it has found them.
 
     Raises:
         MissingPartError: the broker or the relation cannot be read.
@@ -66,8 +70,10 @@ def verify(
     needed = [*topics, pipeline.control_topic] if has_idle else topics
     # There is no control topic if no job was ever started.
     with Log(bootstrap, topics, until, maybe=[pipeline.control_topic], whole=pipeline.whole_topics) as log:
-        require_held(log.ranges, {topic: began[topic] for topic in needed if topic in began} if began else {})
-        return verify_records(pipeline, log.ranges, log.batches(), warehouse, added)
+        read = {topic: began[topic] for topic in needed if topic in began} if began else {}
+        require_held(log.ranges, read, gaps)
+        report = verify_records(pipeline, log.ranges, log.batches(), warehouse, added)
+    return report.model_copy(update={"gaps": [SkippedOffsets(**asdict(gap)) for gap in gaps]})
 
 
 def _require_tables(pipeline: Pipeline, warehouse: Location) -> None:

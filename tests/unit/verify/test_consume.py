@@ -11,7 +11,8 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from endmark.embedded.broker import Broker
 from endmark.errors import ConfigError, MissingPartError
-from endmark.verify.consume import SCHEMA, Log, Range
+from endmark.kafka.gaps import Gap
+from endmark.verify.consume import SCHEMA, Log, Range, require_held
 
 SENT = 2_500
 STAMPED = int(time.time()) * 1000  # records that are too old for Kafka are deleted
@@ -110,6 +111,19 @@ def test_offsets_that_kafka_does_not_hold_are_refused(filled: str, until: dict[i
     """A job that read more than Kafka has now cannot be verified, and that is said."""
     with pytest.raises(ConfigError, match=r"topic 'verify-full' partition \d up to offset .* holds"):
         Log(filled, ["verify-full"], {"verify-full": until})
+
+
+def test_records_that_the_job_has_read_must_be_there() -> None:
+    """Those of a gap at its start were never read."""
+    held, began = [Range("bids", 0, 7, 9), Range("bids", 1, 0, 3)], {"bids": {"0": 4}}
+    with pytest.raises(ConfigError, match=r"does not hold offsets 4 to 6 of topic bids partition 0, which"):
+        require_held(held, began)
+
+    require_held(held, began, [Gap("bids", 0, 4, 7)])
+
+    later = [Gap("bids", 0, 5, 7)]
+    with pytest.raises(ConfigError, match=r"offsets 4 to 6 .*But the job has skipped offsets 5 to 6 of"):
+        require_held(held, began, later)
 
 
 def test_a_topic_that_does_not_exist_is_named(filled: str) -> None:

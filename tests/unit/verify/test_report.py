@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from endmark.pipeline.tables import Table
-from endmark.verify.report import VerifyReport, render
+from endmark.verify.report import SkippedOffsets, VerifyReport, render
 from support.verify_warehouse import Warehouse
 
 
@@ -53,6 +53,16 @@ def test_a_small_terminal_shows_every_count(warehouse: Warehouse) -> None:
     rows = {line[:12].strip(): line[12:].split() for line in lines}
     assert rows["filtered"] == ["7,654,321"] * 4
     assert [rows[reason] for reason in reasons] == [[f"{count:,}"] * 4 for count in violations.values()]
+
+
+def test_gaps_are_named_beside_the_verdict(warehouse: Warehouse) -> None:
+    """The tables lack their records, and nothing else in the report shows it."""
+    gaps = [SkippedOffsets(topic="bids", partition=1, first=5, end=8)]
+    report = warehouse.verify().model_copy(update={"gaps": gaps})
+
+    said = " ".join(rendered(report).split())
+    assert "Everything adds up. 38 records" in said
+    assert "the job has skipped offsets 5 to 7 of bids/1, which Kafka had dropped" in said
 
 
 def test_a_table_that_is_not_compared_is_not_called_equal(warehouse: Warehouse) -> None:
