@@ -346,6 +346,13 @@ def run(
     driver_memory: Annotated[
         str, typer.Option(help="Heap of the driver, such as 2g or 512m.", callback=_memory)
     ] = "2g",
+    skip_dropped_records: Annotated[
+        bool,
+        typer.Option(
+            "--skip-dropped-records",
+            help="Go on without the records that Kafka dropped before this start and no batch has read.",
+        ),
+    ] = False,
     assignments: Assignments = None,
     as_json: AsJson = False,
 ) -> None:
@@ -397,6 +404,7 @@ def run(
                     buckets=buckets,
                     available_now=available_now,
                     driver_memory=driver_memory,
+                    skip_dropped_records=skip_dropped_records,
                 )
                 if ops_url is None:
                     home_of(spec.name).mkdir(parents=True, exist_ok=True)
@@ -439,7 +447,7 @@ def verify(
     first offsets, and those with columns that were added later.
     """
     from endmark.control.database import offsets_read
-    from endmark.driver.checkpoint import first_offsets, start_offsets
+    from endmark.driver.checkpoint import first_offsets, gaps, start_offsets
     from endmark.verify.added_columns import AddedColumns
     from endmark.verify.report import render
     from endmark.verify.verification import verify as recompute
@@ -449,7 +457,8 @@ def verify(
     kafka = kafka_of(spec.kafka, bootstrap)
     of = checkpoint_of(spec.name, checkpoint)
     added = AddedColumns(first_offsets(of))
-    report = recompute(spec, kafka, warehouse_of(spec.name, warehouse), until, added, start_offsets(of))
+    tables = warehouse_of(spec.name, warehouse)
+    report = recompute(spec, kafka, tables, until, added, start_offsets(of), gaps(of))
     if as_json:
         typer.echo(report.to_json())
     else:

@@ -24,6 +24,7 @@ class JobOptions:
         buckets: the number of hash shares of state, one task each. A checkpoint can later have a multiple.
         available_now: stop when all records that Kafka holds at the start are read and none of them waits.
         driver_memory: the driver's heap, as Spark writes it.
+        skip_dropped_records: go on without the records that Kafka dropped before a batch read them.
     """
 
     bootstrap: ClusterOrAddress
@@ -34,3 +35,4 @@ class JobOptions:
     buckets: int = 2
     available_now: bool = False
     driver_memory: str = "2g"
+    skip_dropped_records: bool = False

@@ -226,8 +226,8 @@ class _Connection:
             holds = f" ({failed})"
         return (
             f" does not hold offsets {read.first} to {read.end - 1} of {place} any more{holds}, so these "
-            "records are lost: the topic keeps records for too short a time, or was made anew; to go on "
-            "without them, begin a new checkpoint"
+            "records are lost: the topic keeps records for too short a time, or was made anew; the next "
+            "start of a job says how to go on without them, and a program with frames needs a new checkpoint"
         )
 
 

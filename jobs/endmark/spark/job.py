@@ -6,6 +6,7 @@ import time
 import uuid
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from endmark.control.sign_of_life import SignsOfLife
 from endmark.control.tuning import Tuning
 from endmark.control.unread_turns import UnreadTurns
 from endmark.driver import checkpoint, published_topics
+from endmark.driver.dropped_records import named, new_gaps, refusal, require_repeatable
 from endmark.driver.moved_checkpoint import follow_move
 from endmark.driver.pace import Pace
 from endmark.driver.planned_batches import begun_partitions, drop_torn
@@ -30,6 +32,7 @@ from endmark.engine import streams
 from endmark.engine.bucket.lookup_plan import unpaged_lookups
 from endmark.errors import ConfigError, EndmarkError
 from endmark.kafka.offsets import TopicEnds
+from endmark.kafka.sending import send
 from endmark.operators.lookup.strategies import require_readable
 from endmark.relation.sql import SqlRelation
 from endmark.spark.listener import BatchListener
@@ -39,14 +42,17 @@ from endmark.spark.queries import Queries, StallNotice
 from endmark.spark.rescale import PARTITIONS, can_rescale, rescale
 from endmark.spark.sink import JobRun, Sink
 from endmark.spark.tables import checked, complete, remember, targets
+from endmark.wire.control import PULSE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from deltalake import DeltaTable
     from pyspark.sql import SparkSession
 
     from endmark.driver.options import JobOptions
     from endmark.driver.stop import StopRequest
+    from endmark.kafka.gaps import Gap
     from endmark.kafka.offsets import Offsets
     from endmark.pipeline import Lookup, Pipeline
     from endmark.relation.contract import PageDirectory
@@ -86,7 +92,7 @@ def run_job(
     stop.check()
     with checkpoint.claimed(options.checkpoint) as app_id:
         published = output_topics(pipeline, options.bootstrap, app_id, say)
-        _keep_topics(options, list(partitions))
+        held = _keep_topics(options, list(partitions))
         drop_torn(options.checkpoint.resolve() / "spark", say)
         before = checkpoint.buckets_before(options.checkpoint, options.buckets)
         follow_move(options.checkpoint.resolve() / "spark")
@@ -113,7 +119,8 @@ def run_job(
             _start_run(ops, run, pipeline.name, options, stop)
             try:
                 with SignsOfLife(ops, run.run_id, say) as signs:
-                    ops.describe(pipeline.name, describe(pipeline).model_dump())
+                    run = replace(run, gaps=_gaps(run, options, pipeline.control_topic, held, found, ends))
+                    ops.describe(pipeline.name, describe(pipeline, run.gaps).model_dump())
                     stop.check()
                     say("starting Spark")
                     _run(pipeline, options, session, directories, run, signs, say, stop)
@@ -170,14 +177,62 @@ def _require_begun_buckets(options: JobOptions) -> None:
         )
 
 
-def _keep_topics(options: JobOptions, topics: list[str]) -> None:
-    """Require the topics that the checkpoint has read. A new one begins with the first records of now."""
+def _keep_topics(options: JobOptions, topics: list[str]) -> Offsets:
+    """Require the topics that the checkpoint has read; return the first offsets that Kafka holds.
+
+    A new checkpoint begins with these.
+    """
     known = checkpoint.topic_ids(options.checkpoint)
     with closing(TopicEnds(options.bootstrap, topics, ids=known)) as kafka:
         if (ids := known | kafka.ids()) != known:
             checkpoint.keep_topic_ids(options.checkpoint, ids)
+        held = kafka.first()
         if not checkpoint.start_offsets(options.checkpoint):
-            checkpoint.keep_start_offsets(options.checkpoint, kafka.first())
+            checkpoint.keep_start_offsets(options.checkpoint, held)
+        return held
+
+
+def _gaps(
+    run: JobRun,
+    options: JobOptions,
+    control_topic: str,
+    held: Offsets,
+    tables: Mapping[str, DeltaTable | None],
+    published: Offsets,
+) -> tuple[Gap, ...]:
+    """Return all gaps of the checkpoint, with new ones if the job may skip the records that Kafka dropped.
+
+    Args:
+        run: the run of the job.
+        options: the options of the job.
+        control_topic: the control topic.
+        held: the first offsets that Kafka holds, by topic and partition.
+        tables: the tables that the job writes, by a name; `None` if the start has made one.
+        published: the offsets behind the last records of the output topics.
+
+    Raises:
+        ConfigError: Kafka has dropped unread records, and the job may not skip them.
+        UnreachableError: Kafka does not answer.
+    """
+    known = checkpoint.gaps(options.checkpoint)
+    if known:
+        run.say(f"earlier starts have skipped {named(known)}")
+    if not (found := new_gaps(options.checkpoint, held)):
+        return known
+    if not options.skip_dropped_records:
+        raise refusal(found, options.bootstrap)
+    written = {
+        name: None if table is None else table.transaction_version(run.app_id)
+        for name, table in tables.items()
+    }
+    sent = partial(published_topics.topics_with, options.bootstrap, published, run.app_id)
+    require_repeatable(options.checkpoint, found, written, sent)
+    # A batch in which all is skipped runs no bucket, so it forgets what waits. The pulse runs all buckets.
+    send(options.bootstrap, control_topic, PULSE)
+    checkpoint.keep_gaps(options.checkpoint, [*known, *found])
+    for gap in found:
+        run.say(f"skips {gap}, which Kafka has dropped: up to {gap.offsets:,} records")
+    return (*known, *found)
 
 
 def _ends(options: JobOptions, topics: list[str]) -> Offsets:
@@ -270,6 +325,7 @@ def _run_queries(
             run.partitions,
             checkpoint.start_offsets(options.checkpoint),
             checkpoint.topic_ids(options.checkpoint),
+            run.gaps,
             checkpoint.fewer_buckets(options.checkpoint),
             sink,
             pace,

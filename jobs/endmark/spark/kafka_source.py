@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from endmark.kafka.cluster import cluster_of
+from endmark.kafka.gaps import past
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from endmark.kafka.cluster import ClusterOrAddress
+    from endmark.kafka.gaps import Gap
     from endmark.kafka.offsets import Offsets, TopicEnds
     from endmark.kafka.ranges import Range
 
@@ -48,6 +50,7 @@ class KafkaSource:
         needs: the columns beside the usual ones with which records are read, by topic, as
             `endmark.kafka.ranges.read` has them.
         ids: the ids of the topics that the checkpoint has read. A batch is refused if a topic has another id.
+        gaps: the offsets that batches skip, since Kafka has dropped their records.
     """
 
     kafka: ClusterOrAddress
@@ -56,6 +59,7 @@ class KafkaSource:
     start: Offsets | None = None
     needs: Mapping[str, Collection[str]] = field(default_factory=dict)
     ids: Mapping[str, str] = field(default_factory=dict)
+    gaps: tuple[Gap, ...] = ()
 
     def stream(self, spark: SparkSession, through: Through, columns: str) -> DataFrame:
         """Return the streaming frame of what a function makes of the records, as `plan.Source` has it."""
@@ -155,12 +159,14 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from endmark.kafka.offsets import limited
 
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else sys.maxsize
-        return limited(start, self._last or self._topics.ends(), most)
+        # A gap counts for no batch. Else a long one would be many batches without a record.
+        return limited(past(start, self._plan.source.gaps), self._last or self._topics.ends(), most)
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
         from endmark.kafka.offsets import ranges, shared_out
 
-        return [_Ranges(share) for share in shared_out(ranges(start, end), self._plan.tasks)]
+        read = ranges(past(start, self._plan.source.gaps), end)
+        return [_Ranges(share) for share in shared_out(read, self._plan.tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from endmark.kafka.ranges import read

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from endmark.driver.pace import Pace
     from endmark.driver.quarantine import Quarantine
     from endmark.engine.earlier_buckets import EarlierBuckets
+    from endmark.kafka.gaps import Gap
     from endmark.kafka.offsets import Offsets
     from endmark.pipeline import Pipeline
     from endmark.spark.sink import Sink
@@ -86,6 +87,7 @@ class Queries:
         partitions: the number of partitions of each topic.
         start_offsets: the offsets at which the first batch of the checkpoint begins.
         topic_ids: the ids of the topics that the checkpoint has read.
+        gaps: the offsets that batches skip.
         fewer: the buckets that there were, while no batch has been committed since they were split.
         sink: the job's sink.
         pace: the size and frequency of batches, which each query reads when it starts.
@@ -101,6 +103,7 @@ class Queries:
     partitions: Mapping[str, int]
     start_offsets: Offsets
     topic_ids: Mapping[str, str]
+    gaps: tuple[Gap, ...]
     fewer: EarlierBuckets | None
     sink: Sink
     pace: Pace
@@ -123,6 +126,7 @@ class Queries:
             self.start_offsets,
             record_needs(self.pipeline),
             self.topic_ids,
+            self.gaps,
         )
         at = self._checkpoint
         place = str(at) if isinstance(at, Path) else at.for_hadoop

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from endmark.control.pulse import Pulse
     from endmark.driver.pace import Pace
     from endmark.driver.quarantine import Quarantine
+    from endmark.kafka.gaps import Gap
     from endmark.pipeline import Pipeline
     from endmark.spark.publish import OutputTopic
     from endmark.spark.tables import Target
@@ -61,6 +62,7 @@ class JobRun:
         ops: the ops database.
         partitions: the number of partitions of each topic when the run started.
         say: called with lines for whoever runs the job.
+        gaps: the offsets that batches of the checkpoint skip.
     """
 
     app_id: str
@@ -70,6 +72,7 @@ class JobRun:
     ops: OpsDatabase
     partitions: Mapping[str, int]
     say: Callable[[str], None]
+    gaps: tuple[Gap, ...] = ()
 
 
 class Sink:
@@ -96,6 +99,7 @@ class Sink:
         self._topics = run.topics
         self._ops = run.ops
         self._run_id = run.run_id
+        self._gaps = run.gaps
         self._say = run.say
         self._pulse = pulse
         self._pace = pace
@@ -218,6 +222,9 @@ class Sink:
     ) -> tuple[Samples, dict[str, dict[str, int]]]:
         """Return the samples of a batch, and its first offsets that are not read, by topic and partition."""
         offsets = self._ops.offsets_before(self._pipeline.name, batch_id)
+        for gap in self._gaps:  # no report of a task has them, and each batch of this run is past them
+            partitions, at = offsets.setdefault(gap.topic, {}), str(gap.partition)
+            partitions[at] = max(gap.end, partitions.get(at, 0))
         for report in reports:
             for topic, ends in report.get("offsets", {}).items():
                 offsets.setdefault(topic, {}).update(ends)

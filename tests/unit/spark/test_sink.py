@@ -14,6 +14,7 @@ from endmark.driver.pace import Pace
 from endmark.driver.quarantine import Quarantine
 from endmark.engine import channels
 from endmark.errors import PartitionError
+from endmark.kafka.gaps import Gap
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from endmark.spark.sink import JobRun, Sink
@@ -28,14 +29,20 @@ def ops(tmp_path: Path) -> Iterator[OpsDatabase]:
         yield database
 
 
-def run(ops: OpsDatabase, monkeypatch: pytest.MonkeyPatch, batch_id: int, read: Offsets) -> Offsets:
+def run(
+    ops: OpsDatabase,
+    monkeypatch: pytest.MonkeyPatch,
+    batch_id: int,
+    read: Offsets,
+    gaps: tuple[Gap, ...] = (),
+) -> Offsets:
     """One batch that has read so far; the offsets that the ops database has then."""
     metrics = [{"samples": {}, "offsets": read}]
     told = {channels.METRICS: metrics, channels.PATTERNS: [], channels.FILES: []}
     monkeypatch.setattr(Sink, "_run", lambda *_: told)
     pipeline = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite:///r.db"})
     pace = Pace(pipeline, [], fixed=False)
-    started = JobRun("app", "run", [], {}, ops, {"items": 2, "bids": 2}, LOG.append)
+    started = JobRun("app", "run", [], {}, ops, {"items": 2, "bids": 2}, LOG.append, gaps)
     Sink(pipeline, started, MagicMock(), pace, Quarantine(pipeline))(MagicMock(), batch_id)
     batch = ops.latest_batch("auction")
     assert batch is not None
@@ -78,3 +85,11 @@ def test_a_partition_that_was_not_counted_stops_its_batch(
     with pytest.raises(PartitionError, match="topic bids has got partition 2 since the query started"):
         run(ops, monkeypatch, 0, {"bids": {"0": 3, "2": 1}})
     assert ops.latest_batch("auction") is None
+
+
+def test_offsets_move_past_gaps(ops: OpsDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No task reports a gap. Without it, records that Kafka dropped would wait for ever."""
+    gaps = (Gap("bids", 0, 3, 8), Gap("items", 1, 0, 4))
+    assert run(ops, monkeypatch, 0, {"bids": {"0": 3}}) == {"bids": {"0": 3}}
+    assert run(ops, monkeypatch, 1, {}, gaps) == {"bids": {"0": 8}, "items": {"1": 4}}
+    assert run(ops, monkeypatch, 2, {"bids": {"0": 9}}, gaps) == {"bids": {"0": 9}, "items": {"1": 4}}
