@@ -1,4 +1,4 @@
-"""The rules of `docs/semantics.md` on what a punctuation names, and on what is announced of it.
+"""The rules of `docs/semantics` on what a punctuation names, and on what is announced of it.
 
 Each case is small enough to be read. The engine runs it, from Kafka's bytes to its tables, and `verify`
 recomputes it.

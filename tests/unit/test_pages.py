@@ -75,7 +75,7 @@ def test_the_runbook_knows_every_alert() -> None:
 
 def _column(page: str, heading: str) -> list[str]:
     """Return what is quoted in the first column of the table below a heading."""
-    section = (ROOT / "docs" / page).read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    section = (ROOT / "docs" / page).read_text().partition(f"# {heading}\n")[2].partition("\n## ")[0]
     return re.findall(r"^ *\| `([^`]+)` \|", section, re.MULTILINE)
 
 
@@ -83,7 +83,7 @@ def _column(page: str, heading: str) -> list[str]:
     ("heading", "definitions"),
     [
         ("Dead letters", ("wire-format.md", "Why a record is a dead letter")),
-        ("Violations", ("semantics.md", "Fates")),
+        ("Violations", ("semantics/violations.md", "Violations")),
     ],
 )
 def test_the_page_of_errors_has_every_reason(heading: str, definitions: tuple[str, str]) -> None:

@@ -94,7 +94,7 @@ class ChainedStream:
             return "its repeats are violations"
         if self.of_groups:
             return "the newest record of a group counts"
-        return "docs/semantics.md has the step that drops repeats"
+        return "docs/semantics/repeats.md has the step that drops repeats"
 
     def lines(self) -> Iterator[str]:
         """Yield the entry as YAML, with remarks."""

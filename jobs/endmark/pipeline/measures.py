@@ -23,7 +23,7 @@ class Function:
     `verify`'s own table.
 
     Args:
-        doc: the value of the function, in the words of docs/semantics.md.
+        doc: the value of the function, in the words of docs/semantics/measures.md.
         implementation: returns the class that folds Arrow columns.
         result: returns the type of the function's value, given the type of its column.
         adds: whether the function adds values, and so takes numbers only.

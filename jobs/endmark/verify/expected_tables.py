@@ -1,4 +1,4 @@
-"""Makes the expected tables from classified records and R, by the definitions of docs/semantics.md."""
+"""Makes the expected tables from classified records and R, by the definitions of docs/semantics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the expected groups, by the definitions of docs/semantics.md.
+"""Makes the expected groups, by the definitions of docs/semantics.
 
 Groups by the join key are final with their key. A group by other columns is final if an announced pattern on
 these columns matches it, or if a stream has ended that has a row in every result.

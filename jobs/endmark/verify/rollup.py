@@ -1,4 +1,4 @@
-"""Makes the expected groups of final groups, by the definitions of docs/semantics.md.
+"""Makes the expected groups of final groups, by the definitions of docs/semantics/groups-of-groups.md.
 
 The rows are the expected final groups of results. If it depends on batches, or on the moment at which a
 partition was found idle, which of them there are, no group of them is compared.

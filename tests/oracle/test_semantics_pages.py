@@ -1,4 +1,7 @@
-"""The examples of docs/semantics.md, run through the tasks of the buckets and recomputed by `verify`."""
+"""The examples of docs/semantics, run through the tasks of the buckets and recomputed by `verify`.
+
+Each page has one example, and so has each section of a page. Any other page fails, unless `WITHOUT` has it.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,16 @@ from endmark.pipeline.text import PipelineText
 from support.graph_runs import require_same
 from support.verify_world import Record
 
-PAGE = Path(__file__).parents[2] / "docs/semantics.md"
-# Sections without a rule on what becomes of records.
+FOLDER = Path(__file__).parents[2] / "docs/semantics"
+# Pages without a rule on what becomes of records, by their titles.
 WITHOUT = {
-    "Examples",
+    "Semantics",
+    "How to read the examples",
     "Quarantine",
+    "Gaps",
+    "Published topics",
     "Reading a published topic",
+    "Repeats in a published topic",
     "Tables that come and go",
     "Limits of verify",
 }
@@ -42,21 +49,29 @@ def read(text: str) -> Document:
     return document
 
 
-def sections() -> dict[str, list[Document]]:
-    """The YAML blocks of each section that are a shared pipeline or an example."""
-    texts = re.split(r"^##+ (.*)\n", PAGE.read_text(), flags=re.MULTILINE)[1:]
-    return {
-        heading: [
-            read(text)
-            for text in re.findall(r"^```yaml\n(.*?)^```", body, re.MULTILINE | re.DOTALL)
-            if "records:\n" in text or heading == "Examples"
-        ]
-        for heading, body in zip(texts[::2], texts[1::2], strict=True)
-    }
+def examples(body: str) -> list[Document]:
+    """The YAML blocks of a section that have records."""
+    blocks = re.findall(r"^```yaml\n(.*?)^```", body, re.MULTILINE | re.DOTALL)
+    return [read(block) for block in blocks if "records:\n" in block]
+
+
+def sections() -> dict[str, str]:
+    """The text of each page and of each section of a page, by its heading."""
+    found: dict[str, str] = {}
+    for page in sorted(FOLDER.rglob("*.md")):
+        title, _, text = page.read_text().partition("\n")
+        parts = [title.removeprefix("# "), *re.split(r"^##+ (.*)\n", text, flags=re.MULTILINE)]
+        for heading, body in zip(parts[::2], parts[1::2], strict=True):
+            assert heading not in found, f"{page.name}: another section is called {heading!r}"
+            found[heading] = body
+    return found
 
 
 SECTIONS = sections()
-[SHARED] = SECTIONS["Examples"]
+[SHARED] = [
+    read(text)
+    for text in re.findall(r"^```yaml\n(.*?)^```", SECTIONS["How to read the examples"], re.M | re.S)
+]
 
 
 def pipeline_of(example: Document) -> Pipeline:
@@ -95,9 +110,19 @@ def shown(rows: list[Document], names: list[str]) -> Counter[str]:
     return Counter(json.dumps({name: as_written(row[name]) for name in names}) for row in rows)
 
 
+def test_pages_that_need_no_example_have_none() -> None:
+    assert SECTIONS.keys() >= WITHOUT
+    assert [heading for heading in WITHOUT if examples(SECTIONS[heading])] == []
+
+
+def test_the_first_page_names_every_page() -> None:
+    named = re.findall(r"\(([a-z-]+\.md)\)", (FOLDER / "README.md").read_text())
+    assert sorted({*named, "README.md"}) == sorted(page.name for page in FOLDER.rglob("*.md"))
+
+
 @pytest.mark.parametrize("section", [heading for heading in SECTIONS if heading not in WITHOUT])
 def test_the_example_of_a_section_holds(section: str) -> None:
-    [example] = SECTIONS[section]
+    [example] = examples(SECTIONS[section])
     pipeline = pipeline_of(example)
     records = [record_of(written) for written in example["records"]]
     partitions = {stream.topic: example.get("partitions", 1) for stream in pipeline.streams.values()}
