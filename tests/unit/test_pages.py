@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from endmark.cli.app import app
 from endmark.pipeline.boundedness import states
@@ -35,6 +37,20 @@ def test_a_page_has_a_valid_pipeline_and_its_bound(page: str, tmp_path: Path) ->
 
     [bound] = re.findall(r"```\n(orders rows: .*)\n```", text)
     assert bound in [str(state) for state in states(pipeline)]
+
+
+def test_the_estimate_of_state_is_that_of_the_plan(tmp_path: Path) -> None:
+    text = (ROOT / "docs/state.md").read_text()
+    file = tmp_path / "shop.yaml"
+    [pipeline_file] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    file.write_text(pipeline_file)
+    [command] = re.findall(r"```sh\nendmark (.*?)```", text, re.DOTALL)
+    [lines] = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
+
+    ended = CliRunner().invoke(app, shlex.split(command.replace(file.name, str(file))))
+
+    assert ended.exit_code == 0, ended.output
+    assert set(lines.splitlines()) <= set(ended.output.splitlines())
 
 
 def test_the_readme_has_the_figures_of_the_results() -> None:
