@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from endmark.cli import app
+from endmark.cli.run import run
 from endmark.driver.checkpoint import claimed, pin
 from endmark.driver.settings import settings
 from endmark.errors import ConfigError
@@ -31,6 +31,6 @@ def test_a_run_has_the_buckets_of_its_checkpoint(
     monkeypatch.setattr("endmark.spark.session_start.session_starting", starting)
     monkeypatch.setattr("endmark.spark.class_archive.local_jars", lambda say: [])
     with pytest.raises(ConfigError, match="no session is needed"):
-        app.run(AUCTION, checkpoint=str(tmp_path), buckets=asked)
+        run(AUCTION, checkpoint=str(tmp_path), buckets=asked)
 
     assert started == [expected]
