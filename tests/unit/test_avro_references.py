@@ -11,7 +11,7 @@ import fastavro
 import pytest
 
 from endmark.avro_references import inlined
-from endmark.verify.avro import _schema as recomputed
+from endmark.verify.avro_schema import schema_of as recomputed
 from endmark.wire.avro_schema import parse
 
 

@@ -10,16 +10,9 @@ from typing import Any
 
 from endmark.pipeline import Stream
 from endmark.types import ColumnType
-from endmark.verify.avro import (
-    PUNCTUATION,
-    MalformedError,
-    Reader,
-    Type,
-    opened,
-    read_column,
-    read_punctuation,
-    read_row,
-)
+from endmark.verify.avro import PUNCTUATION, opened, read_column, read_punctuation, read_row
+from endmark.verify.avro_reader import MalformedError, Reader
+from endmark.verify.avro_schema import Type
 from endmark.verify.framed import Schemas
 from endmark.verify.members import Pairs, read
 from endmark.verify.patterns import MARK
