@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from endmark.pipeline import Pipeline
-from endmark.pipeline.steps import LookupStep
+from endmark.pipeline.steps.lookup import LookupStep
 
 
 def with_step(pipeline: Pipeline, name: str, **fields: Any) -> Pipeline:

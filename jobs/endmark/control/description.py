@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from endmark.kafka.gaps import Gap
     from endmark.pipeline import Pipeline
-    from endmark.pipeline.steps import Step
+    from endmark.pipeline.steps.step import Step
 
 
 class StepDescription(BaseModel):

@@ -82,7 +82,7 @@ def turned(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> Any
     from pydantic import ValidationError
 
     from endmark.pipeline.change_rules import Change
-    from endmark.pipeline.steps import JoinStep
+    from endmark.pipeline.steps.join import JoinStep
 
     at = places[name]
     try:

@@ -14,7 +14,7 @@ from kafka.errors import KafkaError
 from endmark.errors import ConfigError, UnreachableError
 from endmark.kafka.cluster import cluster_of
 from endmark.kafka.refusals import refusals_named
-from endmark.pipeline.steps import CHECKPOINT_HEADER
+from endmark.pipeline.publish import CHECKPOINT_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from endmark.errors import ConfigError
 from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.record_parts import Origin, RecordPart
-from endmark.pipeline.steps import JoinStep
+from endmark.pipeline.steps.join import JoinStep
 from endmark.schema_registry import SchemaFile
 
 if TYPE_CHECKING:

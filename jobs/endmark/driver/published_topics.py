@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from endmark.kafka.cluster import ClusterOrAddress
     from endmark.kafka.offsets import Offsets
-    from endmark.pipeline.steps import Publish
+    from endmark.pipeline.publish import Publish
     from endmark.storage import Location
 
 _PUBLISHED = "endmark/published.json"

@@ -28,7 +28,7 @@ from endmark.operators.group_by.measures import Place
 from endmark.operators.group_by.running_groups import BATCH, FINAL
 from endmark.operators.stream_join.presets import Preset, policy
 from endmark.pipeline.measures import FUNCTIONS, same, several
-from endmark.pipeline.steps import Aggregate
+from endmark.pipeline.steps.aggregate import Aggregate
 from endmark.spark.dataframe import gathered, numbered, state_buckets
 from endmark.spark.frame_inputs import frame_stream, is_key, require_streaming
 from endmark.spark.processor import StageProcessor
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from endmark.engine.channels import Buckets
     from endmark.engine.streams import StreamPlan
     from endmark.operators.group_by.measures import MeasureSpec
-    from endmark.pipeline.steps import Measure
+    from endmark.pipeline.steps.aggregate import Measure
 
 _RUNNING = pa.schema([(FINAL, pa.bool_()), (BATCH, pa.int64())])
 _AT = ("$at", pa.timestamp("us", "UTC"))  # all rows have the same event time, so that none is late

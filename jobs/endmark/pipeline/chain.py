@@ -26,7 +26,7 @@ from endmark.pipeline.duration_words import as_in_files
 from endmark.pipeline.fields import require_name
 from endmark.pipeline.nullable_columns import columns_of_groups, columns_of_results, columns_of_rows
 from endmark.pipeline.rollup import Rollup
-from endmark.pipeline.steps import AggregateStep
+from endmark.pipeline.steps.aggregate import AggregateStep
 from endmark.pipeline.tables import FINAL, is_running_role
 from endmark.types import ColumnType
 

@@ -11,7 +11,7 @@ from endmark.pipeline.fields import quoted, require_column, require_key_column, 
 from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.group_checks import check_groups
 from endmark.pipeline.record_parts import Origin
-from endmark.pipeline.steps import AggregateStep
+from endmark.pipeline.steps.aggregate import AggregateStep
 from endmark.pipeline.tables import RESERVED, is_group_role, is_latest_role, require_layout
 from endmark.pipeline.unions import require_alike
 from endmark.pipeline.upserted_rows import require_replaceable
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from endmark.pipeline.model import Pipeline
+    from endmark.pipeline.publish import Publish
     from endmark.pipeline.stage import Stage
-    from endmark.pipeline.steps import Lookup, Publish
+    from endmark.pipeline.steps.lookup import Lookup
     from endmark.pipeline.tables import Table
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from endmark.operators.stream_join.presets import Propagation
 from endmark.pipeline.boundedness import states
 from endmark.pipeline.picture import about
-from endmark.pipeline.steps import RowStep, UnionStep
+from endmark.pipeline.steps.rows import RowStep
+from endmark.pipeline.steps.union import UnionStep
 from endmark.pipeline.tables import (
     RESERVED,
     is_group_role,

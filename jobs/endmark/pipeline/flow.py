@@ -13,12 +13,15 @@ from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from endmark.pipeline.steps import AggregateStep, JoinStep, RowStep, UnionStep
+from endmark.pipeline.steps.aggregate import AggregateStep
+from endmark.pipeline.steps.join import JoinStep
+from endmark.pipeline.steps.rows import RowStep
+from endmark.pipeline.steps.union import UnionStep
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from endmark.pipeline.steps import Step
+    from endmark.pipeline.steps.step import Step
 
 
 _STAGES = 2  # the most stages with a join or lookups; groups by a key of their own have one more

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from endmark.pipeline.model import Pipeline
     from endmark.pipeline.rollup import Rollup
     from endmark.pipeline.stage import Stage
-    from endmark.pipeline.steps import Measure
+    from endmark.pipeline.steps.aggregate import Measure
 
 
 def check_groups(pipeline: Pipeline) -> None:

@@ -13,7 +13,7 @@ from endmark.types import ColumnType
 if TYPE_CHECKING:
     from endmark.pipeline.model import Pipeline
     from endmark.pipeline.rollup import Rollup
-    from endmark.pipeline.steps import Aggregate
+    from endmark.pipeline.steps.aggregate import Aggregate
 
 RUNNING = {FINAL: ColumnType.BOOLEAN, "batch": ColumnType.LONG}  # the last columns of running groups
 

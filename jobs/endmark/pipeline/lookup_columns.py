@@ -11,7 +11,7 @@ from endmark.types import ColumnType
 
 if TYPE_CHECKING:
     from endmark.pipeline.model import Pipeline
-    from endmark.pipeline.steps import Lookup
+    from endmark.pipeline.steps.lookup import Lookup
 
 
 class Column(NamedTuple):

@@ -7,32 +7,27 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from endmark.pipeline.batch import Batch
 from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Pinned
 from endmark.pipeline.checks import require_sound
+from endmark.pipeline.control import Control
 from endmark.pipeline.fields import Model, Name, PipelineName, require_name
 from endmark.pipeline.flow import Flow, flow_of
 from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.groups import RUNNING, Groups, ResultGroups
 from endmark.pipeline.kafka import Kafka
 from endmark.pipeline.lookup_columns import LookupColumns, lookup_columns
+from endmark.pipeline.publish import PUBLISHING, Publish
 from endmark.pipeline.registry import Registry
 from endmark.pipeline.rollup import Rollup
 from endmark.pipeline.row_steps import checked
 from endmark.pipeline.sources import Relation, Stream
 from endmark.pipeline.stage import Stage
-from endmark.pipeline.steps import (
-    PUBLISHING,
-    AggregateStep,
-    Batch,
-    Control,
-    Deduplicate,
-    JoinStep,
-    Lookup,
-    LookupStep,
-    Publish,
-    RowStep,
-    Step,
-)
+from endmark.pipeline.steps.aggregate import AggregateStep
+from endmark.pipeline.steps.join import JoinStep
+from endmark.pipeline.steps.lookup import Lookup, LookupStep
+from endmark.pipeline.steps.rows import Deduplicate, RowStep
+from endmark.pipeline.steps.step import Step
 from endmark.pipeline.tables import (
     FINAL,
     RESERVED,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from endmark.pipeline.groups import Groups
     from endmark.pipeline.stage import Stage
-    from endmark.pipeline.steps import Measure
+    from endmark.pipeline.steps.aggregate import Measure
     from endmark.types import ColumnType
 
 _NEVER_NULL = ("count", "count_distinct", "sorted")

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from endmark.pipeline.steps import AggregateStep, JoinStep, LookupStep, RowStep, UnionStep
+from endmark.pipeline.steps.aggregate import AggregateStep
+from endmark.pipeline.steps.join import JoinStep
+from endmark.pipeline.steps.lookup import LookupStep
+from endmark.pipeline.steps.rows import RowStep
+from endmark.pipeline.steps.union import UnionStep
 from endmark.pipeline.tables import RESERVED
 
 if TYPE_CHECKING:
     from endmark.pipeline.model import Pipeline
-    from endmark.pipeline.steps import Step
+    from endmark.pipeline.steps.step import Step
 
 
 def drawn(pipeline: Pipeline) -> str:

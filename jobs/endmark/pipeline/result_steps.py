@@ -15,7 +15,7 @@ from endmark.pipeline.sources import COORDINATES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from endmark.pipeline.steps import RowStep
+    from endmark.pipeline.steps.rows import RowStep
     from endmark.row_steps import RowStep as CheckedRowStep
     from endmark.types import ColumnType
 

@@ -11,7 +11,7 @@ from endmark.types import ColumnType
 
 if TYPE_CHECKING:
     from endmark.pipeline.groups import ResultGroups
-    from endmark.pipeline.steps import Measure
+    from endmark.pipeline.steps.aggregate import Measure
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from endmark.pipeline.sources import Stream
-    from endmark.pipeline.steps import RowStep
+    from endmark.pipeline.steps.rows import RowStep
     from endmark.row_steps import RowStep as CheckedRowStep
     from endmark.types import ColumnType
 

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 from endmark.operators.stream_join.presets import PRESETS, Propagation
 from endmark.pipeline.result_steps import SteppedResults, stepped_results
 from endmark.pipeline.sources import COORDINATES
-from endmark.pipeline.steps import AggregateStep, JoinStep, LookupStep, RowStep
+from endmark.pipeline.steps.aggregate import AggregateStep
+from endmark.pipeline.steps.join import JoinStep
+from endmark.pipeline.steps.lookup import LookupStep
+from endmark.pipeline.steps.rows import RowStep
 from endmark.types import ColumnType, JoinType
 
 if TYPE_CHECKING:
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
     from endmark.pipeline.flow import StageSteps
     from endmark.pipeline.model import Pipeline
-    from endmark.pipeline.steps import Lookup
+    from endmark.pipeline.steps.lookup import Lookup
     from endmark.row_steps import RowStep as CheckedRowStep
 
 

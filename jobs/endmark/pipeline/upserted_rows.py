@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from endmark.pipeline.fields import require_key_column
 from endmark.pipeline.formats import FORMATS
-from endmark.pipeline.steps import LookupStep, RowStep
+from endmark.pipeline.steps.lookup import LookupStep
+from endmark.pipeline.steps.rows import RowStep
 
 if TYPE_CHECKING:
     from endmark.pipeline.model import Pipeline

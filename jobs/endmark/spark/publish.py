@@ -21,7 +21,7 @@ from endmark.domain import Domain
 from endmark.driver.topics import longest_record, partition_counts
 from endmark.engine.streams import arrow_schema, ddl, spark_type
 from endmark.kafka.cluster import cluster_of
-from endmark.pipeline.steps import BATCH_HEADER, CHECKPOINT_HEADER
+from endmark.pipeline.publish import BATCH_HEADER, CHECKPOINT_HEADER
 from endmark.pipeline.tables import is_group_role, is_step_role, step_of
 from endmark.wire.json_records import MARK
 

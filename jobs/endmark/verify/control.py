@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from endmark.errors import ConfigError
 from endmark.pipeline import Batch, EventTime, JoinStep, Lookup, Pipeline
 from endmark.pipeline.fields import Model
-from endmark.pipeline.steps import Cache, LookupStep
+from endmark.pipeline.steps.lookup import Cache, LookupStep
 from endmark.verify.join_sides import microseconds
 from endmark.verify.patterns import value_of
 from endmark.verify.report import TopicCounts

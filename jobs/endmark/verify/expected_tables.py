@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from endmark.pipeline import Lookup, Pipeline
 from endmark.pipeline.stage import Stage
-from endmark.pipeline.steps import LookupStep
+from endmark.pipeline.steps.lookup import LookupStep
 from endmark.types import ColumnType
 from endmark.verify.broken_promises import name_promises
 from endmark.verify.closed_elsewhere import find_closed_elsewhere

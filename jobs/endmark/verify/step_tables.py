@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from endmark.pipeline import Pipeline
 from endmark.pipeline.stage import Stage
-from endmark.pipeline.steps import LookupStep
+from endmark.pipeline.steps.lookup import LookupStep
 from endmark.pipeline.tables import is_latest_role, is_step_role, step_of, step_role
 from endmark.verify.join_sides import stream_names
 from endmark.verify.session import Session, name, names

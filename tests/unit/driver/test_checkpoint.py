@@ -37,7 +37,7 @@ from endmark.errors import ConfigError, MissingPartError
 from endmark.operators.stream_join.presets import Preset
 from endmark.pipeline import Pipeline
 from endmark.pipeline.file import load
-from endmark.pipeline.steps import AsOf, Fate, Park, Parking
+from endmark.pipeline.steps.lookup import AsOf, Fate, Park, Parking
 from endmark.pipelines import AUCTION
 from endmark.spark.tables import prepare, targets
 from endmark.types import ColumnType

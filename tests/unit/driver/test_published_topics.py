@@ -10,7 +10,7 @@ import pytest
 from endmark.driver.checkpoint import claimed
 from endmark.driver.published_topics import know_topics, known_topics, require_own
 from endmark.errors import ConfigError
-from endmark.pipeline.steps import Publish
+from endmark.pipeline.publish import Publish
 
 PAID, SLOW = {"paid": Publish(topic="out")}, {"slow": Publish(topic="out")}
 NONE, SOME = {"out": {"0": 0, "1": 0}}, {"out": {"0": 0, "1": 5}}

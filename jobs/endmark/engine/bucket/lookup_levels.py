@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from endmark.pipeline.steps import LookupStep
+from endmark.pipeline.steps.lookup import LookupStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,0 +1,1 @@
+"""The steps that rows go through, in the order in which a pipeline may have them."""
