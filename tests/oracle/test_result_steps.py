@@ -64,7 +64,7 @@ def test_results_behind_row_steps_equal_their_recomputation(data: st.DataObject)
             _count(tasks, counts)
     left_out = counts["filtered_results_total"] + counts["failed_results_total"]
     event(f"left out: {left_out > 0}")
-    if all(stage.row_steps for stage in pipeline.stages):
+    if all(stage.columns.row_steps for stage in pipeline.stages):
         assert counts["join_results_total"] == left_out + counts["step_rows_total"]
     assert list(broken_promises(pipeline, came)) == []
     with recomputed(pipeline, records, upserted(pipeline, came), partitions) as session:

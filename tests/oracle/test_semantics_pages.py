@@ -130,7 +130,9 @@ def test_the_example_of_a_section_holds(section: str) -> None:
 
     found = require_same(pipeline, records, example.get("batches", []), partitions)
 
-    channels = {table: role for role, table in pipeline.directories.items()} | {"punctuations": "announced"}
+    channels = {table: role for role, table in pipeline.outputs.directories.items()} | {
+        "punctuations": "announced"
+    }
     for table, expected in ({table: [] for table in JUDGED} | example["expected"]).items():
         rows = found.get(channels[table], [])
         names = list(expected[0]) if expected else []

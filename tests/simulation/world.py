@@ -65,7 +65,7 @@ def world_of(number: int) -> World:
     drawn = examples(kind, 2, number)
     world = min(drawn, key=_size)
     kinds = [kind for kind in NOISE if share("noise", number, kind) < 0.3]
-    if any(map(is_latest_role, world.pipeline.laid_out)):
+    if any(map(is_latest_role, world.pipeline.outputs.tables_by_role)):
         kinds = [kind for kind in kinds if kind not in ELSEWHERE]
     records, noise = with_noise(list(world.records), number, kinds)
     return World(**vars(world) | {"records": records, "noise": noise})

@@ -336,8 +336,8 @@ def upserted(pipeline: Pipeline, batches: Sequence[Tables]) -> Tables:
     """The rows of all tables after some batches. In an upserted one, the row of a batch replaces the older
     one of its key, and a deletion removes it."""
     found = total(batches)
-    for role in pipeline.laid_out:
-        if not (key := pipeline.key_of(role)):
+    for role in pipeline.outputs.tables_by_role:
+        if not (key := pipeline.outputs.key_of(role)):
             continue
         rows: dict[tuple[Any, ...], dict[str, Any]] = {}
         deleted = deleted_role(step_of(role)) if is_latest_role(role) else None

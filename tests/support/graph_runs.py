@@ -69,7 +69,7 @@ def require_same(
             for number, tables in enumerate(came):
                 written.commit(tables, number)
             found |= written.read()
-    if pipeline.shows_results:
+    if pipeline.outputs.shows_results:
         assert list(kept_promises.broken_promises(pipeline, came)) == []
         require_declared(pipeline, found)
     pipeline = with_published_rows(pipeline)

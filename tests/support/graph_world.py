@@ -595,10 +595,10 @@ def _losing(draw: st.DrawFn, document: Document, pipeline: Pipeline) -> Document
         for stream in stage.streams:
             there = [
                 f"{origin}.{column}"
-                for origin, columns in stage.origins_behind(stream).items()
+                for origin, columns in stage.columns.origins_behind(stream).items()
                 for column in columns
             ]
-            for name in stage.looked_up_steps(stream):
+            for name in stage.columns.looked_up_steps(stream):
                 natural = f"{stream}.seller_id"  # most lookups ask by it
                 drop = draw(st.lists(st.sampled_from([natural, natural, *there]), min_size=1, max_size=2))
                 lost = [*dict.fromkeys(drop)]
@@ -646,7 +646,7 @@ def _join(
 @st.composite
 def _conditions(draw: st.DrawFn, stage: Stage) -> str | None:
     """A condition on a result of a stage, which may fail."""
-    columns = stage.pair_columns
+    columns = stage.columns.of_pairs
     longs = [name for name, kind in columns.items() if kind.domain is Domain.LONG and "kafka" not in name]
     if not longs or draw(st.integers(0, 2)):
         return None
@@ -685,7 +685,9 @@ def behind_joins(draw: st.DrawFn, document: Document, results: str) -> tuple[Doc
 @st.composite
 def _result_step(draw: st.DrawFn, stage: Stage) -> Document:
     """A row step on the results of a stage, which may fail on some."""
-    there = {f"{origin}.{name}": kind for origin, of in stage.origins.items() for name, kind in of.items()}
+    there = {
+        f"{origin}.{name}": kind for origin, of in stage.columns.origins.items() for name, kind in of.items()
+    }
     longs = [name for name, kind in there.items() if kind.domain is Domain.LONG]
     times = [name for name, kind in there.items() if kind.domain is Domain.TIMESTAMP]
     if not longs:  # they have been lost
@@ -706,7 +708,7 @@ def _result_step(draw: st.DrawFn, stage: Stage) -> Document:
         "word": f"CASE {one} WHEN 3 THEN NULL ELSE 'number ' || {other} END",
         "day": f"CAST({early} AS DATE)",
     }
-    taken = [*stage.derived_columns]
+    taken = [*stage.columns.derived]
     chosen = draw(st.lists(st.sampled_from(list(derive)), max_size=2, unique=True))
     lost = draw(st.lists(st.sampled_from(list(there)), max_size=2, unique=True))
     step: Document = {
@@ -856,12 +858,12 @@ def _shown(pipeline: Pipeline) -> dict[str, ColumnType]:
             kinds = pipeline.relations[lookup.relation].columns
             found |= {f"{lookup.relation}.{name}": kind for name, kind in kinds.items()}
     for stage in pipeline.stages:
-        found |= {f"{stage.steps.join}.{name}": kind for name, kind in stage.derived_columns.items()}
+        found |= {f"{stage.steps.join}.{name}": kind for name, kind in stage.columns.derived.items()}
     return {name: kind for name, kind in found.items() if _is_there(pipeline, *name.split("."))}
 
 
 def _is_there(pipeline: Pipeline, origin: str, column: str) -> bool:
-    return column in pipeline.origins[origin]
+    return column in pipeline.references.origins[origin]
 
 
 def _then(miss: Any) -> list[str]:

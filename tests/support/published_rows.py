@@ -11,7 +11,7 @@ def with_published_rows(pipeline: Pipeline) -> Pipeline:
     document = pipeline.model_dump(by_alias=True)
     for step, published in pipeline.publish.items():
         table = {"from": step, "mode": published.mode}
-        role = pipeline.role_of(step, Table.model_validate(table))
-        if role not in pipeline.laid_out:
+        role = pipeline.outputs.role_of(step, Table.model_validate(table))
+        if role not in pipeline.outputs.tables_by_role:
             document["tables"][f"published_{step}"] = table
     return Pipeline.model_validate(document)

@@ -83,7 +83,7 @@ class SparkPipeline:
         self._full_batch = full_batch
         self._directory = directory
         self._channels = {table.channel for table in targets(pipeline, directory)}
-        self._channels |= {channels.RESULTS} if pipeline.shows_results else set()
+        self._channels |= {channels.RESULTS} if pipeline.outputs.shows_results else set()
         self._attempts: dict[int, list[Tables]] = {}
         (directory / "records").mkdir()
 

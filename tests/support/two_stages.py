@@ -314,7 +314,7 @@ class Definition:
 
     def paid(self) -> list[dict[str, Any]]:
         """The rows of the first join."""
-        columns = self._pipeline.columns_of("step:paid")
+        columns = self._pipeline.outputs.columns_of("step:paid")
         return self._session.run("SELECT $columns FROM paid", columns=", ".join(columns))
 
     def _key(self, given: str) -> list[str]:

@@ -71,8 +71,8 @@ def arrow_schema(columns: Mapping[str, ColumnType]) -> pa.Schema:
 
 
 def schema_of(pipeline: Pipeline, table: str) -> pa.Schema:
-    if table in pipeline.laid_out:
-        return arrow_schema(pipeline.columns_of(table))
+    if table in pipeline.outputs.tables_by_role:
+        return arrow_schema(pipeline.outputs.columns_of(table))
     return {
         "dead_letters": pa.schema(COORDINATES + TEXTS),
         "violations": pa.schema(COORDINATES + JUDGEMENT),
@@ -82,7 +82,7 @@ def schema_of(pipeline: Pipeline, table: str) -> pa.Schema:
 
 def write_table(pipeline: Pipeline, warehouse: Path, table: str, rows: Sequence[Row]) -> None:
     """Append the rows, in the order of the columns of a table, given by its name, in two commits."""
-    [role] = [role for role, directory in pipeline.directories.items() if directory == table]
+    [role] = [role for role, directory in pipeline.outputs.directories.items() if directory == table]
     schema = schema_of(pipeline, role)
     for part in (rows[::2], rows[1::2]):
         columns = list(zip(*part, strict=True)) or [()] * len(schema)

@@ -122,7 +122,7 @@ def require_within(session: Session, pipeline: Pipeline) -> None:
 
 
 def tables_of(pipeline: Pipeline) -> list[str]:
-    return list(pipeline.directories)
+    return list(pipeline.outputs.directories)
 
 
 def rows_of(session: Session, table: str) -> Counter[Row]:

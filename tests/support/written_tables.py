@@ -22,7 +22,7 @@ from support.bucket_tasks import Tables
 def laid_out(draw: st.DrawFn, pipeline: Pipeline) -> Pipeline:
     """The pipeline, whose tables are partitioned by any columns that a table may be."""
     for name, table in pipeline.tables.items():
-        columns = pipeline.columns_of(pipeline.role_of(name, table))
+        columns = pipeline.outputs.columns_of(pipeline.outputs.role_of(name, table))
         able = [
             column
             for column, kind in columns.items()

@@ -35,7 +35,7 @@ def sink(spark: SparkSession, task: Task) -> Callable[[DataFrame, int], None]:
     jdbc = Jdbc(spark, task.servers.relation_url, relation.table, "seller_id")
     names = [f"sellers_{column}" for column in relation.columns]
     asked = F.col(_KEY) == F.col("sellers_seller_id")
-    columns, table = list(pipeline.result_columns()), pipeline.directories["results"]
+    columns, table = list(pipeline.result_columns()), pipeline.outputs.directories["results"]
 
     def in_list(batch: DataFrame, number: int) -> None:
         batch.persist()

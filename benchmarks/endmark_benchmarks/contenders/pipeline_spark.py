@@ -57,8 +57,8 @@ def sink(spark: SparkSession, task: Task) -> Callable[[DataFrame, int], None]:
             whole = whole.select(*results).persist()
             groups = whole.groupBy(F.col("items_item_id").alias("item_id")).agg(*measures)
             tables = (
-                (whole, pipeline.directories["results"]),
-                (groups, pipeline.directories[pipeline.groups[0].final_role]),
+                (whole, pipeline.outputs.directories["results"]),
+                (groups, pipeline.outputs.directories[pipeline.groups[0].final_role]),
             )
             with ThreadPoolExecutor(len(tables)) as writers:
                 done = [

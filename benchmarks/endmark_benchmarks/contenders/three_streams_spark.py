@@ -52,7 +52,7 @@ def _near(*names: str) -> Column:
 
 def sink(_: SparkSession, task: Task) -> Callable[[DataFrame, int], None]:
     """Return a sink for `foreachBatch` that writes the table of results."""
-    columns, table = list(task.pipeline.result_columns()), task.pipeline.directories["results"]
+    columns, table = list(task.pipeline.result_columns()), task.pipeline.outputs.directories["results"]
 
     def each(batch: DataFrame, number: int) -> None:
         append(batch.select(*columns), task.warehouse / table, number)

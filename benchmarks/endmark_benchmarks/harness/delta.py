@@ -32,7 +32,7 @@ def digests(pipeline: Pipeline, warehouse: Path, figures: Sequence[str] = ()) ->
         warehouse: the place of its tables.
         figures: as for `result_digests`.
     """
-    tables = pipeline.directories
+    tables = pipeline.outputs.directories
     found = result_digests(pipeline, _files(warehouse / tables["results"]), figures)
     for groups in pipeline.groups:
         if groups.final_role in tables:

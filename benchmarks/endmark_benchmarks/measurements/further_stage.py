@@ -139,7 +139,7 @@ def require_right_groups(name: str, pipeline: Pipeline, warehouse: Path) -> None
     [(key, reference)] = groups.references.items()
     source = f"items_{reference.removeprefix('items.')}"
     files = {
-        role: DeltaTable(str(warehouse / pipeline.directories[of])).file_uris()
+        role: DeltaTable(str(warehouse / pipeline.outputs.directories[of])).file_uris()
         for role, of in (("groups", groups.running_role), ("results", "results"))
     }
     with in_memory() as connection:

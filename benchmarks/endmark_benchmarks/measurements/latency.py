@@ -185,7 +185,7 @@ def load_of(measured: Measured, options: LatencyOptions, rate: float) -> dict[st
         job, pipeline = running.job, running.job.pipeline
         with closing(OpsDatabase(job.ops_url)) as ops:
             running.wait(lambda: caught_up(ops, pipeline.name, job.servers.bootstrap))
-        versions = commits(job.warehouse / pipeline.directories["results"])
+        versions = commits(job.warehouse / pipeline.outputs.directories["results"])
         found = _latencies(versions, fed.began, options.warm_seconds, rate / options.rate)
     return {
         "rate": rate,

@@ -110,7 +110,7 @@ def _let_run(job: Job, process: ManagedProcess, batches: int) -> None:
 
 def _first_output(job: Job, options: RecoveryOptions) -> tuple[ManagedProcess, dict[str, float]]:
     """Start the job; seconds by stage, until the table of results shows what it did."""
-    results = job.warehouse / job.pipeline.directories["results"]
+    results = job.warehouse / job.pipeline.outputs.directories["results"]
     began = time.time()
     process = job.start(f"--set=batch.records={options.batch_records}", "--set=batch.every=0s")
     heard: dict[str, float] = {}

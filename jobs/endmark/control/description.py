@@ -127,7 +127,7 @@ def describe(pipeline: Pipeline, gaps: Iterable[Gap] = ()) -> Description:
     return Description(
         topics={name: stream.topic for name, stream in pipeline.read_streams.items()},
         steps=[_step(name, step) for name, step in pipeline.steps.items()],
-        tables=[_table(pipeline, rows, name) for rows, name in pipeline.directories.items()],
+        tables=[_table(pipeline, rows, name) for rows, name in pipeline.outputs.directories.items()],
         published=[_topic(pipeline, step, publish.topic) for step, publish in pipeline.publish.items()],
         whole_topics=pipeline.whole_topics,
         binary_topics=pipeline.binary_topics,
@@ -136,13 +136,13 @@ def describe(pipeline: Pipeline, gaps: Iterable[Gap] = ()) -> Description:
         fields=steps_of(pipeline),
         lookups=[
             LookupDescription(
-                place=pipeline.place_of(each),
+                place=pipeline.field_of(each),
                 stream=pipeline.stream_of(each.relation),
                 relation=each.relation,
             )
             for each in pipeline.lookups
         ],
-        join=None if pipeline.join is None or len(pipeline.stages) > 1 else pipeline.last_stage.place,
+        join=None if pipeline.join is None or len(pipeline.stages) > 1 else pipeline.last_stage.field,
         windows={name: as_number(pipeline.window_of(name)) for name in pipeline.sides},
         states=[
             StateDescription(name=each.name, input=each.input, holds=each.holds, bound=each.bound)
@@ -164,5 +164,5 @@ def _table(pipeline: Pipeline, rows: str, name: str) -> SinkDescription:
 
 
 def _topic(pipeline: Pipeline, step: str, name: str) -> SinkDescription:
-    rows = kind_of(pipeline.published_role(step))
+    rows = kind_of(pipeline.outputs.published_role(step))
     return SinkDescription.model_validate({"name": name, "rows": rows, "step": step})

@@ -31,8 +31,8 @@ Steps = dict[str, dict[str, Any]]
 
 def steps_of(pipeline: Pipeline) -> Steps:
     """Return the fields of all steps that have knobs, as JSON values; durations are in seconds."""
-    steps: dict[str, Model] = {pipeline.place_of(lookup): lookup for lookup in pipeline.lookups}
-    steps |= {stage.place: stage.join for stage in pipeline.stages if stage.join is not None}
+    steps: dict[str, Model] = {pipeline.field_of(lookup): lookup for lookup in pipeline.lookups}
+    steps |= {stage.field: stage.join for stage in pipeline.stages if stage.join is not None}
     steps["batch"] = pipeline.batch
     times = {name: stream.event_time for name, stream in pipeline.streams.items()}
     steps |= {f"streams.{name}.event_time": time for name, time in times.items() if time.idle is not None}

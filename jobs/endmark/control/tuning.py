@@ -72,7 +72,7 @@ def tuned_of(pipeline: Pipeline) -> list[Tuned]:
     for lookup in pipeline.lookups:
         if not lookup.autotune:
             continue
-        step = pipeline.place_of(lookup)
+        step = pipeline.field_of(lookup)
         if STRATEGIES[lookup.strategy].by_pages or lookup.strategy == "auto":
             pages = partial(_pages, lookup.relation)
             least, most = min(_PAGE_ROWS[0], lookup.page_rows), max(_PAGE_ROWS[1], lookup.page_rows)
@@ -85,7 +85,7 @@ def tuned_of(pipeline: Pipeline) -> list[Tuned]:
         if stage.join is not None and stage.join.autotune:
             least, most = _PURGE_EVERY
             most = max(most, stage.join.purge_every)
-            found.append(Tuned(f"{stage.place}.purge_every", least, most, takes_memory=True, spent=_joins))
+            found.append(Tuned(f"{stage.field}.purge_every", least, most, takes_memory=True, spent=_joins))
     return found
 
 

@@ -192,7 +192,7 @@ def held(pipeline: Pipeline, bootstrap: ClusterOrAddress) -> dict[str, list[Rang
     """
     topics = [stream.topic for stream in pipeline.streams.values()]
     found: dict[str, list[Range]] = {}
-    with Log(bootstrap, topics, maybe=[pipeline.control_topic, *pipeline.output_topics.values()]) as log:
+    with Log(bootstrap, topics, maybe=[pipeline.control_topic, *pipeline.outputs.topics.values()]) as log:
         for each in log.ranges:
             found.setdefault(each.topic, []).append(each)
     return found
@@ -269,7 +269,7 @@ def _replay(topic: str, ranges: Sequence[Range], began: Mapping[str, Mapping[str
 
 def _old_tables(pipeline: Pipeline, checkpoint: Location, warehouse: Location, aside: str) -> list[OldTable]:
     """Return the tables in their places. Others were removed, or moved by a migration that crashed."""
-    stays, found = set(pipeline.directories.values()), []
+    stays, found = set(pipeline.outputs.directories.values()), []
     tables = checkpoints.known_tables(checkpoint)
     for name, known in sorted(tables.items()):
         path = warehouse / name

@@ -50,7 +50,9 @@ def in_one_spelling(spec: dict[str, Any], pipeline: Pipeline) -> None:
 
 def _with_origin(pipeline: Pipeline) -> dict[str, str]:
     """Return the columns that a single stream or relation has, each with that one, such as `orders.total`."""
-    places = [(origin, column) for origin, columns in pipeline.origins.items() for column in columns]
+    places = [
+        (origin, column) for origin, columns in pipeline.references.origins.items() for column in columns
+    ]
     several = Counter(column for _, column in places)
     return {column: f"{origin}.{column}" for origin, column in places if several[column] == 1}
 

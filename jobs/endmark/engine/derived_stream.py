@@ -71,9 +71,9 @@ class DerivedStream:
             buckets: the buckets of each stage.
         """
         name = str(stage.derived)
-        schema, columns = arrow_schema(dict(stage.columns_of(name))), stage.key_columns(name)
+        schema, columns = arrow_schema(dict(stage.columns.of(name))), stage.key_columns(name)
         equals = {equal: column for column in columns for equal in earlier.equal_columns(column)}
-        beside = stage.promised_beside_key
+        beside = stage.promises.beside_key
         side = SideSpec(
             name=name,
             key=KeySpec.of(list(columns), [schema.field(column).type for column in columns]),
@@ -85,10 +85,10 @@ class DerivedStream:
             punctuated_on=(*columns, *beside),
             times=stage.pipeline.derived_times.get(name),
         )
-        arriving = dict(stage.arriving(name))
+        arriving = dict(stage.columns.arriving(name))
         stream = StreamPlan(name, "", arriving, side.punctuated_on, columns, side)
         role = step_role(str(earlier.steps.end))
-        written = role if role in stage.pipeline.step_roles else None
+        written = role if role in stage.pipeline.outputs.step_roles else None
         patterns = ClosingPatterns(equals | {column: column for column in beside}, earlier.present_keys)
         return cls(stream, patterns, len(buckets), buckets, stage.same_key, written)
 

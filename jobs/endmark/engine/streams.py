@@ -189,7 +189,7 @@ def _side(pipeline: Pipeline, name: str, stream: Stream) -> SideSpec:
         clustered=bool(stream.clustered),
         forget_after=microseconds(stream.forget_keys_after),
         deduplication=_deduplication(stage, name),
-        lost=tuple(stage.lost_before(name)),
+        lost=tuple(stage.columns.lost_before(name)),
         times=pipeline.derived_times.get(name),
     )
 
@@ -207,7 +207,7 @@ def _plan(pipeline: Pipeline, name: str, side: SideSpec) -> StreamPlan:
         parser=_parser(pipeline, name),
         beside_value=_beside_value(stream),
         side=replace(side, lateness=microseconds(times.lateness) or 0, ahead=microseconds(times.ahead)),
-        keeps_value=bool(stage.looked_up_steps(side.name))
+        keeps_value=bool(stage.columns.looked_up_steps(side.name))
         or any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(side.name)),
         closing=closing(pipeline, name),
         heartbeat_on=stream.heartbeat_on,
@@ -318,7 +318,7 @@ def residual(stage: Stage) -> Condition | None:
 
     if stage.join is None or stage.join.where is None:
         return None
-    return Condition.of(stage.join.where, arrow_schema(stage.pair_columns), f"{stage.place}.where")
+    return Condition.of(stage.join.where, arrow_schema(stage.columns.of_pairs), f"{stage.field}.where")
 
 
 def closing(pipeline: Pipeline, stream: str) -> ClosingPlan | None:

@@ -152,7 +152,7 @@ def chained(pipeline: Pipeline, step: str | None, spread: timedelta) -> ChainedS
         stream, _ = pipeline.flow.path_to(name)
         lateness = _own_disorder(pipeline, stream)
         stage = pipeline.stage_of(stream)
-        kinds = dict(columns_of_rows(stage, stream, pipeline.row_columns(name), stage.columns_behind(name)))
+        kinds = dict(columns_of_rows(stage, stream, pipeline.row_columns(name), stage.columns.behind(name)))
     declared = pipeline.inputs[stream].event_time
     return ChainedStream(
         name=name,
@@ -183,7 +183,7 @@ def _published(pipeline: Pipeline, step: str | None) -> str:
 
 def _of_groups(pipeline: Pipeline, step: str) -> ChainedStream:
     """Return the stream of an aggregate's groups."""
-    role = pipeline.published_role(step)
+    role = pipeline.outputs.published_role(step)
     groups = pipeline.groups_of(role)
     kinds = columns_of_groups(groups)
     times = [
@@ -226,7 +226,7 @@ def _event_times(groups: Groups) -> set[str]:
         }
     found = set()
     for name, measure in measures.items():
-        origin, column = pipeline.resolved(measure.column) if measure.column else ("", "")
+        origin, column = pipeline.references.resolved(measure.column) if measure.column else ("", "")
         if origin in pipeline.inputs and column == pipeline.inputs[origin].event_time.column:
             found.add(name)
     return found
@@ -236,7 +236,7 @@ def _timed_by(stage: Stage) -> str:
     """Return the stream whose event time stands for that of results."""
     if not stage.present_inputs:
         raise ConfigError(
-            f"{stage.place}: a full join has results without an event time of either side; publish rows in "
+            f"{stage.field}: a full join has results without an event time of either side; publish rows in "
             "front of it, or choose another type"
         )
     return stage.timed_by(stage.present_inputs[0])
@@ -281,11 +281,11 @@ def _promised(stage: Stage) -> Iterator[str]:
         return
     promised = [column for given in stage.shown_inputs for column in stage.key_columns(given)]
     if stage.announces:
-        promised += stage.announced_columns
+        promised += stage.promises.announced_columns
         # Progress is announced by the derived times of groups.
         times = stage.pipeline.derived_times.values()
         promised += [column for each in times for _, column in each.names]
-    shown = dict(stage.columns)
+    shown = dict(stage.columns.of_results)
     yield from (name for name in promised if name in shown)
 
 

@@ -43,7 +43,7 @@ def require_sound(pipeline: Pipeline) -> None:
     _check_topics(pipeline)
     _check_schemas(pipeline)
     for lookup in pipeline.lookups:
-        _check_lookup(pipeline, lookup, pipeline.place_of(lookup))
+        _check_lookup(pipeline, lookup, pipeline.field_of(lookup))
     _check_relations(pipeline)
     for stage in stages:
         _check_key(stage)
@@ -134,11 +134,11 @@ def _check_inputs(stage: Stage) -> None:
         return
     if len(stage.inputs) > 2 and stage.join.type is not JoinType.INNER:
         raise ValueError(
-            f"{stage.place}.type: only an inner join has more than two inputs; write inner, or leave "
+            f"{stage.field}.type: only an inner join has more than two inputs; write inner, or leave "
             f"out {quoted(stage.inputs[2:])}"
         )
     # It raises for a field that the preset has no use for.
-    stage.join.policy(field=stage.place)
+    stage.join.policy(field=stage.field)
 
 
 def _check_derived(earlier: Stage) -> None:
@@ -148,7 +148,7 @@ def _check_derived(earlier: Stage) -> None:
         return
     flipped = f", or left with {others[0]} first" if earlier.join.type is JoinType.RIGHT else ""
     raise ValueError(
-        f"{earlier.place}.type: results of a {earlier.join.type} join may lack a row of {first}, whose event "
+        f"{earlier.field}.type: results of a {earlier.join.type} join may lack a row of {first}, whose event "
         f"time is theirs in the next step, as it is the first input; write inner, left or semi{flipped}"
     )
 
@@ -198,13 +198,13 @@ def _check_relations(pipeline: Pipeline) -> None:
         if looked_up.count(name) > 1:
             again = [lookup for lookup in pipeline.lookups if lookup.relation == name][1]
             raise ValueError(
-                f"{pipeline.place_of(again)}.relation: {name!r} is looked up twice; declare it once more "
+                f"{pipeline.field_of(again)}.relation: {name!r} is looked up twice; declare it once more "
                 "under another name"
             )
 
 
 def _check_key(stage: Stage) -> None:
-    field, key = stage.key_place
+    field, key = stage.named_key
     for place in range(len(key)):
         _check_key_column(stage, place, field)
     for name in stage.streams:
@@ -248,7 +248,7 @@ def _check_duplicates(stage: Stage, side: str) -> None:
     for name in by:
         require_key_column(pipeline.stream_columns(side), name, f"{field}.by")
     if missing := tuple(name for name in stage.key if name not in by):
-        origin, _ = stage.key_place
+        origin, _ = stage.named_key
         raise ValueError(
             f"{field}.by: {quoted(missing)} of {origin} is missing, so duplicates could be in different "
             f"buckets; write by: [{', '.join([*by, *missing])}], as duplicates have the same key anyhow"
@@ -262,8 +262,8 @@ def _check_duplicates(stage: Stage, side: str) -> None:
 
 def _check_forgetting(stage: Stage, side: str, forget_after: timedelta) -> None:
     """Check that a row of a forgotten key is late, and that no result and no group waits for the key."""
-    field, join, step = f"streams.{side}.forget_keys_after", stage.join, stage.place
-    if not stage.closes_keys(side):
+    field, join, step = f"streams.{side}.forget_keys_after", stage.join, stage.field
+    if not stage.promises.closes_keys(side):
         raise ValueError(f"{field}: {side} closes no key; leave it out")
     if join is None:
         return
@@ -298,7 +298,7 @@ def _check_stage_behind(stage: Stage, field: str) -> None:
         join = stage.steps.join
         raise ValueError(
             f"{field}: rows of {join} go on into a stage on the same key, which remembers all keys that "
-            f"{join} announces; leave it out, or join all streams on this key in {stage.place}, and look "
+            f"{join} announces; leave it out, or join all streams on this key in {stage.field}, and look "
             "rows up in front of it"
         )
 
@@ -324,7 +324,7 @@ def _check_key_column(stage: Stage, place: int, field: str) -> None:
 
 
 def _check_names(pipeline: Pipeline) -> None:
-    for field, columns in pipeline.column_names().items():
+    for field, columns in pipeline.outputs.column_names().items():
         seen: dict[str, str] = {}
         for name in columns:  # Spark and Delta ignore the case of letters in names
             if (other := seen.setdefault(name.lower(), name)) != name or columns.count(name) > 1:
@@ -348,7 +348,7 @@ def _check_tables(pipeline: Pipeline) -> None:
             raise ValueError(f"tables.{name}: {other!r} is another table's name too; rename one")
     roles: dict[str, str] = {}
     for name, table in pipeline.tables.items():
-        role = pipeline.role_of(name, table)
+        role = pipeline.outputs.role_of(name, table)
         if (other := roles.setdefault(role, name)) != name:
             source, mode = table.source or name, pipeline.tables[other].mode
             raise ValueError(
@@ -370,7 +370,7 @@ def _check_table(pipeline: Pipeline, name: str, table: Table, role: str) -> None
     source, field = table.source or name, f"tables.{name}"
     if not is_group_role(role):
         require_written(pipeline, source, field)
-    require_layout(table, pipeline.columns_of(role), field)
+    require_layout(table, pipeline.outputs.columns_of(role), field)
     if is_latest_role(role):
         require_replaceable(pipeline, source, table, field)
     elif table.key:
@@ -383,9 +383,9 @@ def _check_table(pipeline: Pipeline, name: str, table: Table, role: str) -> None
 
 def _check_partitions(pipeline: Pipeline, role: str, table: Table, field: str) -> None:
     """Refuse partitions by which two keys of a table of newest rows or running groups would be one."""
-    columns = pipeline.columns_of(role)
+    columns = pipeline.outputs.columns_of(role)
     of_nulls = {groups.running_role: groups.key for groups in (*pipeline.regrouped, *pipeline.rollups)}
-    key = pipeline.key_of(role) if table.key else of_nulls.get(role, ())
+    key = pipeline.outputs.key_of(role) if table.key else of_nulls.get(role, ())
     for name in table.partition_by:
         if name in key and columns[name].domain is Domain.STRING:
             raise ValueError(

@@ -162,7 +162,7 @@ def _groups(several: Sequence[Groups], kept: Sequence[State]) -> StageExplanatio
 
 
 def _tables(pipeline: Pipeline, kept: Sequence[State]) -> Iterator[Output]:
-    for role, name in pipeline.directories.items():
+    for role, name in pipeline.outputs.directories.items():
         table = pipeline.tables.get(name)
         source = _RESERVED[name] if table is None else table.source or name
         mode = "append" if table is None else table.mode
@@ -171,7 +171,7 @@ def _tables(pipeline: Pipeline, kept: Sequence[State]) -> Iterator[Output]:
 
 def _topics(pipeline: Pipeline, kept: Sequence[State]) -> Iterator[Output]:
     for step, published in pipeline.publish.items():
-        role = pipeline.published_role(step)
+        role = pipeline.outputs.published_role(step)
         if is_group_role(role):
             yield Output(published.topic, "topic", step, published.mode, _final(pipeline, role, kept))
             continue

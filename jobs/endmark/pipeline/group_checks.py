@@ -50,7 +50,7 @@ def _check_group_column(pipeline: Pipeline, reference: str, field: str) -> None:
     if reference in pipeline.key:  # which `_check_key` has checked
         return
     origin, column = _require_column(pipeline, reference, field)
-    require_key_column(pipeline.origins[origin], column, field)
+    require_key_column(pipeline.references.origins[origin], column, field)
 
 
 def _check_regrouping(groups: ResultGroups) -> None:
@@ -97,7 +97,7 @@ def _closing_mends(groups: ResultGroups) -> list[str]:
 def _announcing(stage: Stage) -> str:
     """Say how a stage comes to announce patterns, given one whose preset does not."""
     preset = "" if stage.join is None else stage.join.preset
-    return f"leave {stage.place}.preset out, since {preset} announces no pattern"
+    return f"leave {stage.field}.preset out, since {preset} announces no pattern"
 
 
 def _promised(pipeline: Pipeline, streams: Sequence[str], columns: Sequence[str]) -> str:
@@ -156,21 +156,21 @@ def _check_closing(groups: ResultGroups) -> None:
 
 
 def _closes_keys(stage: Stage) -> bool:
-    return any(map(stage.closes_keys, stage.inputs))
+    return any(map(stage.promises.closes_keys, stage.inputs))
 
 
 def _require_column(pipeline: Pipeline, reference: str, field: str) -> tuple[str, str]:
     """Return the origin and the name of a column of results, or refuse it."""
     try:
-        origin, column = pipeline.resolved(reference)
+        origin, column = pipeline.references.resolved(reference)
     except ValueError as error:
         raise ValueError(f"{field}: {error}") from error
-    require_name(pipeline.origins, origin, field, "streams or relations")
-    require_column(pipeline.origins[origin], column, field)
-    if hiding := [stage for stage in pipeline.stages if origin in stage.hidden]:
+    require_name(pipeline.references.origins, origin, field, "streams or relations")
+    require_column(pipeline.references.origins[origin], column, field)
+    if hiding := [stage for stage in pipeline.stages if origin in stage.columns.hidden]:
         raise ValueError(
             f"{field}: {reference!r} is on the right of a semi join, whose results have the left "
-            f"columns alone; {hiding[0].place}.type: inner keeps both"
+            f"columns alone; {hiding[0].field}.type: inner keeps both"
         )
     return origin, column
 
@@ -178,7 +178,7 @@ def _require_column(pipeline: Pipeline, reference: str, field: str) -> tuple[str
 def _check_measure(pipeline: Pipeline, field: str, measure: Measure, reference: str) -> None:
     origin, _ = _require_column(pipeline, reference, field)
     try:
-        measure.kind(pipeline.type_of(reference))
+        measure.kind(pipeline.references.type_of(reference))
     except ValueError as error:
         raise ValueError(f"{field}: {error}") from error
     stage = next((stage for stage in pipeline.stages if stage.steps.join == origin), None)
@@ -189,7 +189,7 @@ def _check_measure(pipeline: Pipeline, field: str, measure: Measure, reference: 
     ):
         raise ValueError(
             f"{field}: {measure.function} goes by the event time of {stage.inputs[0]}, which results of "
-            f"{origin} may lack; write min or max, or another {stage.place}.type"
+            f"{origin} may lack; write min or max, or another {stage.field}.type"
         )
 
 

@@ -80,12 +80,12 @@ class Groups(ABC):
     @property
     def is_running(self) -> bool:
         """True if a table or topic has the groups so far."""
-        return self.running_role in self.pipeline.written_roles
+        return self.running_role in self.pipeline.outputs.roles
 
     @property
     def is_final(self) -> bool:
         """True if a table or topic has the final groups, or another aggregate takes them."""
-        return self.final_role in self.pipeline.written_roles or bool(self.takers)
+        return self.final_role in self.pipeline.outputs.roles or bool(self.takers)
 
     @property
     def needs_final(self) -> bool:
@@ -104,13 +104,17 @@ class Groups(ABC):
         of them.
         """
         pipeline, found = self.pipeline, dict[str, tuple[str, ...]]()
-        for stream in pipeline.last_stage.promising:
+        for stream in pipeline.last_stage.promises.streams:
             stage = pipeline.stage_of(stream)
             behind = pipeline.stages[len(stage.before) + 1 :]
             if not all(each.announces for each in (stage, *behind)):
                 continue
             promised = pipeline.inputs[stream].promised_on
-            own = {column for column in promised if stage.promised_column(stream, column) in self.equals}
+            own = {
+                column
+                for column in promised
+                if stage.promises.restricted_column(stream, column) in self.equals
+            }
             restricted = pipeline.restricted(stream, own)
             # A semi join has a row of both streams for each result, which a later join may lack.
             hidden = stream not in pipeline.shown
@@ -158,20 +162,20 @@ class ResultGroups(Groups):
         pipeline = self.pipeline
         if reference in pipeline.key:
             return reference
-        origin, column = pipeline.resolved(reference)
+        origin, column = pipeline.references.resolved(reference)
         if pipeline.join is None and origin in pipeline.last_stage.inputs and column in pipeline.key:
             return column
-        return pipeline.result_column(reference)
+        return pipeline.references.result_column(reference)
 
     def columns(self) -> dict[str, ColumnType]:
         """Return the columns of the groups: the group key, then the measures."""
         pipeline = self.pipeline
         columns = {
-            name: pipeline.key_types[name] if name in pipeline.key else pipeline.type_of(reference)
+            name: pipeline.key_types[name] if name in pipeline.key else pipeline.references.type_of(reference)
             for name, reference in self.references.items()
         }
         for name, measure in self.aggregate.measures.items():
-            of = None if measure.column is None else pipeline.type_of(measure.column)
+            of = None if measure.column is None else pipeline.references.type_of(measure.column)
             columns[name] = ColumnType.LONG if of is None else measure.kind(of)
         return columns
 
@@ -191,7 +195,7 @@ class ResultGroups(Groups):
                 place, there = pipeline.key.index(name), stage.present_inputs[:1] or stage.shown_inputs
                 found[name] = tuple(stage.key_columns(given)[place] for given in there)
             else:
-                found[name] = (pipeline.result_column(reference),)
+                found[name] = (pipeline.references.result_column(reference),)
         return found
 
     @property
@@ -222,7 +226,7 @@ class ResultGroups(Groups):
                 # In a full join, it is that of the row that is there, which no pattern restricts.
                 found += [(stream, reference) for stream in pipeline.present[:1]] or [("", reference)]
                 continue
-            found.append(pipeline.asked_column(reference))
+            found.append(pipeline.references.asked_column(reference))
         return found
 
     def _has_only(self, stream: str) -> bool:

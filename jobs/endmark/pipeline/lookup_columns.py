@@ -56,7 +56,7 @@ def lookup_columns(pipeline: Pipeline, lookup: Lookup) -> LookupColumns:
         ValueError: rows do not have such a column at that step, or it has another type than the relation's.
             The error names the field.
     """
-    relation, place = pipeline.relations[lookup.relation], pipeline.place_of(lookup)
+    relation, place = pipeline.relations[lookup.relation], pipeline.field_of(lookup)
     kinds = [relation.columns[name] for name in relation.key]
     key = [
         _column(pipeline, lookup, reference, f"{place}.key", kind)
@@ -99,4 +99,4 @@ def _origins(pipeline: Pipeline, lookup: Lookup) -> dict[str, dict[str, ColumnTy
     given = pipeline.stream_of(lookup.relation)
     path, steps = pipeline.flow.paths[given], pipeline.steps
     before = list(takewhile(lambda name: getattr(steps[name], "lookup", None) is not lookup, path))
-    return pipeline.stage_of(given).origins_behind(given, before)
+    return pipeline.stage_of(given).columns.origins_behind(given, before)

@@ -11,13 +11,15 @@ from endmark.pipeline.batch import Batch
 from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Pinned
 from endmark.pipeline.checks import require_sound
 from endmark.pipeline.control import Control
-from endmark.pipeline.fields import Model, Name, PipelineName, require_name
+from endmark.pipeline.fields import Model, Name, PipelineName
 from endmark.pipeline.flow import Flow, flow_of
 from endmark.pipeline.formats import FORMATS
-from endmark.pipeline.groups import RUNNING, Groups, ResultGroups
+from endmark.pipeline.groups import Groups, ResultGroups
 from endmark.pipeline.kafka import Kafka
 from endmark.pipeline.lookup_columns import LookupColumns, lookup_columns
+from endmark.pipeline.outputs import Outputs
 from endmark.pipeline.publish import PUBLISHING, Publish
+from endmark.pipeline.references import References
 from endmark.pipeline.registry import Registry
 from endmark.pipeline.rollup import Rollup
 from endmark.pipeline.row_steps import checked
@@ -29,27 +31,16 @@ from endmark.pipeline.steps.lookup import Lookup, LookupStep
 from endmark.pipeline.steps.rows import Deduplicate, RowStep
 from endmark.pipeline.steps.step import Step
 from endmark.pipeline.tables import (
-    FINAL,
-    RESERVED,
     TABLES,
     AnyTable,
-    Table,
-    final_role,
-    group_role,
-    is_group_role,
     is_latest_role,
-    is_running_role,
-    is_step_role,
-    latest_role,
-    running_role,
     step_of,
-    step_role,
 )
 from endmark.pipeline.unions import united
 from endmark.types import ColumnType
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection
     from datetime import timedelta
 
     from endmark.derived_times import DerivedTimes
@@ -111,57 +102,15 @@ class Pipeline(Model):
             del copied.__dict__[name]
         return copied
 
-    def role_of(self, name: str, table: Table) -> str:
-        """Return the kind of a table's rows: `results`, `groups`, `running`, or that of a step's rows."""
-        source, flow = table.source or name, self.flow
-        field = f"tables.{name}.from" if table.source else f"tables.{name}"
-        require_name({**self.steps, **self.streams}, source, field, "steps or streams")
-        if isinstance(self.steps.get(source), AggregateStep):
-            return group_role(source, table.mode)
-        if table.mode == "upsert" and flow.stands_before_joins(source):
-            return latest_role(source)
-        if table.mode != "append":
-            raise ValueError(
-                f"tables.{name}.mode: {table.mode} is for the groups of an aggregate; rows of {source} are "
-                "never replaced, so leave it out"
-            )
-        return self._role_of_rows(source)
+    @cached_property
+    def outputs(self) -> Outputs:
+        """The rows that tables and topics get."""
+        return Outputs(self)
 
-    def _role_of_rows(self, source: str) -> str:
-        """Return the kind of the rows of a stream or of a step that is no aggregate."""
-        return "results" if source == self.flow.results else step_role(source)
-
-    def columns_of(self, role: str) -> dict[str, ColumnType]:
-        """Return the columns of a table, given the kind of its rows."""
-        if role == "results":
-            return self.result_columns()
-        if is_group_role(role):
-            groups = self.groups_of(role)
-            return groups.columns() if role == groups.final_role else groups.running_columns()
-        return dict(self._behind(step_of(role)))
-
-    def topic_columns(self, role: str) -> dict[str, ColumnType]:
-        """Return the columns of a topic, given the kind of its rows. Headers have the number of the batch."""
-        if is_running_role(role):
-            return self.groups_of(role).columns() | {FINAL: ColumnType.BOOLEAN}
-        return self.columns_of(role)
-
-    def column_names(self) -> dict[str, list[str]]:
-        """Return the names of columns by the field of each table and topic. A name may stand twice."""
-        found = {f"tables.{self.directories[role]}": self._names(role, RUNNING) for role in self.laid_out}
-        for step in self.publish:
-            found[f"publish.{step}"] = self._names(self.published_role(step), [FINAL])
-        return found
-
-    def _names(self, role: str, of_running: Iterable[str]) -> list[str]:
-        """Return the names of columns, given the kind of rows and the further names of groups so far."""
-        if role == "results":
-            return [name for name, _ in self.last_stage.columns]
-        if is_group_role(role):
-            groups = self.groups_of(role)
-            further = of_running if is_running_role(role) else ()
-            return [*groups.key, *groups.aggregate.measures, *further]
-        return [name for name, _ in self._behind(step_of(role))]
+    @cached_property
+    def references(self) -> References:
+        """The columns that fields of the file may name."""
+        return References(self)
 
     @cached_property
     def flow(self) -> Flow:
@@ -211,51 +160,6 @@ class Pipeline(Model):
         return self.stage_of(stream)
 
     @property
-    def laid_out(self) -> dict[str, Table]:
-        """The tables of steps by the kind of their rows: first those of the last steps."""
-        found = {self.role_of(name, table): table for name, table in self.tables.items()}
-        made = [role for step in self.flow.aggregates for role in (final_role(step), running_role(step))]
-        last = [role for role in ("results", *made) if role in found]
-        return {role: found[role] for role in [*last, *(role for role in found if role not in last)]}
-
-    @property
-    def directories(self) -> dict[str, str]:
-        """The directory of each table under the warehouse, by the kind of its rows."""
-        found = {self.role_of(name, table): name for name, table in self.tables.items()}
-        return {role: found[role] for role in self.laid_out} | {name: name for name in RESERVED}
-
-    @property
-    def output_topics(self) -> dict[str, str]:
-        """The topics that rows are published to, by the kind of the rows."""
-        return {self.published_role(step): published.topic for step, published in self.publish.items()}
-
-    def published_role(self, step: str) -> str:
-        """Return the kind of the rows that the topic of a published step gets."""
-        if isinstance(self.steps.get(step), AggregateStep):
-            return group_role(step, self.publish[step].mode)
-        return self._role_of_rows(step)
-
-    @property
-    def written_roles(self) -> frozenset[str]:
-        """The kinds of rows that tables or topics get."""
-        return frozenset([*self.laid_out, *self.output_topics])
-
-    @property
-    def step_roles(self) -> tuple[str, ...]:
-        """The kinds of rows that tables and topics get of streams and steps in front of the last ones."""
-        return tuple(filter(is_step_role, dict.fromkeys([*self.laid_out, *self.output_topics])))
-
-    def key_of(self, role: str) -> tuple[str, ...]:
-        """Return the columns by which a table is upserted, given the kind of its rows; none if it is not."""
-        table = self.laid_out.get(role)
-        if table is None or table.mode != "upsert":
-            return ()
-        if not is_latest_role(role):
-            return self.groups_of(role).key
-        stream, _ = self.flow.path_to(step_of(role))
-        return tuple(f"{stream}_{column}" for column in table.key)
-
-    @property
     def whole_topics(self) -> list[str]:
         """The topics whose streams take columns from keys, headers or timestamps of records."""
         return [
@@ -281,15 +185,10 @@ class Pipeline(Model):
 
     def removes_rows(self, stream: str) -> bool:
         """Return whether a deletion in a change stream removes a row from a table of the newest rows."""
-        roles = filter(is_latest_role, self.laid_out)
+        roles = filter(is_latest_role, self.outputs.tables_by_role)
         return FORMATS[self.inputs[stream].format].deletions and any(
             self.flow.path_to(step_of(role))[0] == stream for role in roles
         )
-
-    @property
-    def shows_results(self) -> bool:
-        """True if results are written to a table or published."""
-        return "results" in self.written_roles
 
     @property
     def join(self) -> JoinStep | None:
@@ -364,8 +263,8 @@ class Pipeline(Model):
         inputs = [given for stage in self.stages for given in stage.inputs]
         return tuple(lookup for given in inputs for lookup in self.lookups_of(given))
 
-    def place_of(self, lookup: Lookup) -> str:
-        """Return the place of a lookup in the pipeline file."""
+    def field_of(self, lookup: Lookup) -> str:
+        """Return the field of a lookup in the pipeline file, such as `steps.known.lookup`."""
         step = next(
             name
             for name, step in self.steps.items()
@@ -483,20 +382,15 @@ class Pipeline(Model):
 
     def closes_keys(self, stream: str) -> bool:
         """Return whether a stream can close keys, by punctuations or by a declaration."""
-        return self.stage_of(stream).closes_keys(stream)
+        return self.stage_of(stream).promises.closes_keys(stream)
 
     def side_columns(self, stream: str) -> dict[str, ColumnType]:
         """Return the columns of a stream or union behind its lookups, named as in `Stage.columns_of`."""
-        return dict(self.stage_of(stream).columns_of(stream))
-
-    def _behind(self, name: str) -> list[tuple[str, ColumnType]]:
-        """Return the columns of the rows of a stream or of a step in front of the results."""
-        stage = self.stage_with(name)
-        return stage.columns if name == stage.steps.end else stage.columns_behind(name)
+        return dict(self.stage_of(stream).columns.of(stream))
 
     def result_columns(self) -> dict[str, ColumnType]:
         """Return the columns of the results table. A semi join has those of the left input alone."""
-        return dict(self.last_stage.columns)
+        return dict(self.last_stage.columns.of_results)
 
     def stream_of(self, origin: str) -> str:
         """Return the stream of a name: the stream itself, or the one whose lookup asks the relation.
@@ -506,67 +400,6 @@ class Pipeline(Model):
         inputs = [given for stage in self.stages for given in stage.inputs]
         asking = (given for given in inputs for each in self.lookups_of(given) if each.relation == origin)
         return next(asking, origin)
-
-    def resolved(self, reference: str) -> tuple[str, str]:
-        """Return the stream or relation of a column, and its name.
-
-        Args:
-            reference: `stream.column`, `relation.column`, or `column` if only one of these has it.
-
-        Raises:
-            ValueError: none of them has such a column, or several have.
-        """
-        origin, dot, column = reference.partition(".")
-        if dot:
-            return origin, column
-        found = [name for name, columns in self.origins.items() if reference in columns]
-        if len(found) > 1:
-            several = ", ".join(f"{name}.{reference}" for name in found)
-            raise ValueError(f"{reference!r} may be one of {several}; write the one that is meant")
-        if not found:
-            there = ", ".join(f"{name}.{column}" for name, of in self.origins.items() for column in of)
-            raise ValueError(f"no column {reference!r}; there are {there}")
-        return found[0], reference
-
-    def result_column(self, reference: str) -> str:
-        """Return the column of results that a reference names, such as `customers_country`."""
-        return "_".join(self.asked_column(reference))
-
-    def asked_column(self, reference: str) -> tuple[str, str]:
-        """Return the origin and name of a column, where the column that asked R stands for R's key.
-
-        Args:
-            reference: the column, named as in `resolved`.
-        """
-        return self._asked(*self.resolved(reference))
-
-    def _asked(self, origin: str, column: str) -> tuple[str, str]:
-        if origin in self.relations and column in (key := self.relations[origin].key):
-            return self.asked_by(self.lookup_in(origin)).key[key.index(column)]
-        return origin, column
-
-    def type_of(self, reference: str) -> ColumnType:
-        """Return the type of a column, named as in `resolved`."""
-        origin, column = self.resolved(reference)
-        return self.origins[origin][column].required
-
-    @cached_property
-    def origins(self) -> Mapping[str, Mapping[str, ColumnType]]:
-        """The columns that results may have, by the stream, relation or join that they come from."""
-        members = {name for members in self.flow.unions.values() for name in members}
-        inputs = [name for name in self.inputs if name not in members]
-        found = {name: self.stage_of(name).origins_behind(name)[name] for name in inputs}
-        found |= {name: dict(relation.columns) for name, relation in self.relations.items()}
-        found |= {
-            str(stage.steps.join): derived for stage in self.stages if (derived := stage.derived_columns)
-        }
-        lost = {column for stage in self.stages for column in stage.lost}
-        if not lost:
-            return found
-        return {
-            origin: {name: kind for name, kind in columns.items() if self._asked(origin, name) not in lost}
-            for origin, columns in found.items()
-        }
 
     def timed_by(self, origin: str) -> str:
         """Return the stream whose event time and coordinates are those of rows from a stream or relation.

@@ -27,7 +27,7 @@ _NEVER_NULL = ("count", "count_distinct", "sorted")
 def columns_of_results(stage: Stage) -> Iterator[tuple[str, ColumnType]]:
     """Yield the columns of results, which are nullable if a result may have a null there."""
     joined = dict(_joined_columns(stage))
-    for name, kind in stage.columns:
+    for name, kind in stage.columns.of_results:
         before = joined.get(name)  # None: a row step behind the join has derived it
         present = before is not None and before.required == kind and not before.nullable
         yield name, replace(kind, nullable=not present)
@@ -36,7 +36,7 @@ def columns_of_results(stage: Stage) -> Iterator[tuple[str, ColumnType]]:
 def _joined_columns(stage: Stage) -> Iterator[tuple[str, ColumnType]]:
     """Yield the columns of results in front of the row steps of the join, as `columns_of_results` does."""
     for given in stage.shown_inputs:
-        columns = stage.columns_of(given)
+        columns = stage.columns.of(given)
         absent = given not in stage.present_inputs
         if stage.earlier is not None and given == stage.derived:
             known = dict(columns_of_results(stage.earlier))
@@ -83,7 +83,7 @@ def _grouped(groups: Groups) -> set[str]:
         return {name for name, kind in columns_of_groups(groups.of).items() if not kind.nullable}
     present = {name for name, kind in columns_of_results(pipeline.last_stage) if not kind.nullable}
     measured = {measure.column for measure in groups.aggregate.measures.values() if measure.column}
-    found = {column for column in measured if pipeline.result_column(column) in present}
+    found = {column for column in measured if pipeline.references.result_column(column) in present}
     if isinstance(groups, ResultGroups):
         found |= {name for name, sources in groups.sources.items() if present.issuperset(sources)}
     return found

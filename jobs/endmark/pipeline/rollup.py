@@ -50,7 +50,7 @@ class Rollup(Groups):
         first, of = self.of.aggregate.measures.get(column), self.of.columns()[column]
         # A sum of sums is one of results, and no group has 10**10 of these. So it has digits enough.
         if FUNCTIONS[measure.function].adds and first and first.function == "sum" and first.column:
-            of = self.pipeline.type_of(first.column)
+            of = self.pipeline.references.type_of(first.column)
         return measure.kind(of)
 
     @property

@@ -64,7 +64,7 @@ def _check_key(pipeline: Pipeline, source: str, table: Table, field: str) -> Non
             )
             raise ValueError(f"{field}.key: column {name!r} may be null, which is no key; {mend}")
     if set(table.key) != set(stage.key):
-        place, key = stage.key_place
+        place, key = stage.named_key
         raise ValueError(
             f"{field}.key: {', '.join(table.key)} is not {', '.join(key)} of {place}, by which the job "
             "distributes rows; name that, or write the table in a pipeline of this stream alone"
@@ -81,7 +81,7 @@ def _check_steps(pipeline: Pipeline, stream: str, path: tuple[str, ...], field: 
                 f"{field}: steps.{name}.where leaves out rows of {stream}, and the table would keep the "
                 "older rows of their keys; derive a column instead, or filter where the table is read"
             )
-        if name in stage.looked_up_steps(stream):
+        if name in stage.columns.looked_up_steps(stream):
             raise ValueError(
                 f"{field}: a row on which steps.{name} fails behind a lookup would leave the older row of "
                 "its key; derive columns in front of the lookup, or where the table is read"

@@ -164,7 +164,7 @@ def _lookup(pipeline: Pipeline, relation: str | None) -> Lookup:
 def _payload(pipeline: Pipeline, lookup: Lookup) -> int:
     """Return the bytes of a row that is looked up, estimated from the types of its columns."""
     given = pipeline.stream_of(lookup.relation)
-    origins = pipeline.stage_of(given).origins_of(given).values()
+    origins = pipeline.stage_of(given).columns.origins_of(given).values()
     return sum(_BYTES.get(kind.domain, 8) for columns in origins for kind in columns.values())
 
 

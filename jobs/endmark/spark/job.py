@@ -101,7 +101,7 @@ def run_job(
         by_name = {table.path.name: table for table in tables}
         # Tables are checked before new settings are stored, as the file of before could not go on with these.
         found = checked(by_name, app_id, options.checkpoint, batch)
-        ends = _ends(options, list(pipeline.output_topics.values()))
+        ends = _ends(options, list(pipeline.outputs.topics.values()))
         published_topics.require_own(options.checkpoint, pipeline.publish, ends, batch)
         pinned = settings(pipeline, before or options.buckets)
         checkpoint.pin(options.checkpoint, pinned, options.warehouse)
@@ -248,7 +248,7 @@ def _pages(pipeline: Pipeline, lookup: Lookup, say: Callable[[str], None]) -> Pa
     relation = SqlRelation(pipeline.relations[lookup.relation], say)
     relation.check(unique=lookup.unique, versions=lookup.versions)
     directory = relation.directory(lookup.page_rows)
-    require_readable(f"{pipeline.place_of(lookup)}.strategy", lookup.strategy, directory.unpaged)
+    require_readable(f"{pipeline.field_of(lookup)}.strategy", lookup.strategy, directory.unpaged)
     say(directory.unpaged or f"relation {lookup.relation}: {len(directory)} pages")
     return directory
 

@@ -113,7 +113,7 @@ class OutputTopic:
             app_id: the id of the checkpoint; with the number of a batch, readers recognise a repeat by it.
             say: as for the constructor.
         """
-        stage, columns = pipeline.last_stage, pipeline.topic_columns(role)
+        stage, columns = pipeline.last_stage, pipeline.outputs.topic_columns(role)
         if is_group_role(role):
             by = {name: [name] for name in pipeline.groups_of(role).key}
             return cls(columns, by, topic, partitions, bootstrap, app_id, say)
@@ -215,7 +215,7 @@ def output_topics(
     Raises:
         MissingPartError: the broker does not answer, or does not have a topic.
     """
-    topics = pipeline.output_topics
+    topics = pipeline.outputs.topics
     counts = partition_counts(bootstrap, list(topics.values())) if topics else {}
     return {
         role: OutputTopic.of(pipeline, role, topic, counts[topic], bootstrap, app_id, say)

@@ -111,16 +111,16 @@ class Target:
 
 def targets(pipeline: Pipeline, warehouse: Location) -> list[Target]:
     """Return the tables of a pipeline: those of its steps, and those of records that made no result."""
-    tables = pipeline.laid_out
-    paths = {role: warehouse / directory for role, directory in pipeline.directories.items()}
+    tables = pipeline.outputs.tables_by_role
+    paths = {role: warehouse / directory for role, directory in pipeline.outputs.directories.items()}
     found = [
         Target(
             role,
             paths[role],
-            arrow_schema(pipeline.columns_of(role)),
+            arrow_schema(pipeline.outputs.columns_of(role)),
             numbered=is_running_role(role),
             partition_by=table.partition_columns,
-            key=pipeline.key_of(role),
+            key=pipeline.outputs.key_of(role),
         )
         for role, table in tables.items()
     ]

@@ -174,12 +174,12 @@ def compare_tables(
         uncompared: the kinds of the rows of tables whose rows are uncertain, and so are not compared.
     """
     compared = {
-        **{role: _compared(pipeline, role) for role in pipeline.laid_out},
+        **{role: _compared(pipeline, role) for role in pipeline.outputs.tables_by_role},
         "dead_letters": ["topic", "partition", "offset", "reason", "value"],
         "violations": ["topic", "partition", "offset", "reason", "event_time", "record", *PROMISE],
         "punctuations": ["punctuation"],
     }
-    named = pipeline.directories
+    named = pipeline.outputs.directories
     found = [
         _compare(
             session, pipeline, named[table], table, compared[table], problem, first_batches.get(table, 0)
@@ -192,7 +192,7 @@ def compare_tables(
 
 def _compared(pipeline: Pipeline, role: str) -> list[str]:
     """Return the columns of a table that are compared. The number of a batch is not."""
-    columns = list(pipeline.columns_of(role))
+    columns = list(pipeline.outputs.columns_of(role))
     return columns[:-1] if is_running_role(role) else columns
 
 
@@ -245,7 +245,7 @@ def _difference(row: dict[str, Any]) -> Difference:
 def check_conservation(session: Session, pipeline: Pipeline) -> list[Breach]:
     """Return every way in which the tables lost, doubled or made up records."""
     shown = [stream for stream in pipeline.sides if coordinates(stream)[0] in pipeline.result_columns()]
-    if "results" not in pipeline.laid_out:
+    if "results" not in pipeline.outputs.tables_by_role:
         shown = []
     pair = names([column for stream in shown for column in coordinates(stream)])
     # If a record is several rows, some may have a partner and others none.

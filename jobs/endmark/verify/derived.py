@@ -63,7 +63,9 @@ def derive(session: Session, stage: Stage, earlier: Stage, given: str) -> None:
     expect_patterns(session, earlier)
     _bound_progress(session, given, earlier)
     keyed = " AND ".join(f"{name(column)} IS NOT NULL" for column in stage.key_columns(given))
-    session.run(_ROWS, columns=names([column for column, _ in earlier.columns]), keyed=keyed, **known)
+    session.run(
+        _ROWS, columns=names([column for column, _ in earlier.columns.of_results]), keyed=keyed, **known
+    )
     promise_derived(session, stage, earlier, given)
     expect_join(session, earlier)
     for table in _USED_UP:

@@ -113,5 +113,5 @@ def _promises(session: Session, stage: Stage, earlier: Stage) -> Iterator[tuple[
 def promised_columns(stage: Stage, earlier: Stage) -> dict[str, ColumnType]:
     """Return the columns that promises of a derived stream may restrict: those of the key by their names, and
     others of the results of the stage before."""
-    columns = dict(earlier.columns)
-    return stage.key_types | {column: columns[column] for column in stage.promised_beside_key}
+    columns = dict(earlier.columns.of_results)
+    return stage.key_types | {column: columns[column] for column in stage.promises.beside_key}

@@ -225,7 +225,7 @@ def _keep_processed(session: Session, pipeline: Pipeline, stream: str) -> None:
             "reason": ColumnType.STRING,
         },
     )
-    checked = pipeline.stage_of(stream).looked_up_steps(stream)
+    checked = pipeline.stage_of(stream).columns.looked_up_steps(stream)
     for each in pipeline.flow.paths[stream]:
         step = pipeline.steps[each]
         if each in checked:

@@ -107,7 +107,7 @@ def _find_waiting(session: Session, stage: Stage, side: Side, reached: str) -> N
     ]
     columns = dict.fromkeys(stage.key_columns(side.stream))
     if side.stream == stage.derived:
-        columns |= dict.fromkeys(stage.promised_beside_key)
+        columns |= dict.fromkeys(stage.promises.beside_key)
     else:
         restricted = wider_columns(stage.pipeline.inputs[side.stream], stage.key)
         columns |= dict.fromkeys(f"{side.stream}_{column}" for column in restricted)

@@ -84,7 +84,7 @@ def _by_key(session: Session, groups: ResultGroups) -> None:
         "found_key": ", ".join(found_key),
         "key": names([key_column(column) for column in pipeline.key]),
     }
-    if groups.running_role in pipeline.laid_out:
+    if groups.running_role in pipeline.outputs.tables_by_role:
         expect_running(session, named=names(list(pipeline.key)), **fragments, **tables)
     certain = "FROM expected_results"
     session.run(_GROUPS, table=tables["expected"], results=certain, final="final", **fragments)
@@ -120,14 +120,14 @@ def _by_other_columns(session: Session, groups: ResultGroups) -> None:
     session.run(_OTHER, **fragments)
     session.run(_FINAL, **fragments)
     session.run(_NONE, **fragments)
-    if groups.final_role in pipeline.laid_out:
+    if groups.final_role in pipeline.outputs.tables_by_role:
         session.run(_SURE, **fragments)
 
 
 def _value(pipeline: Pipeline, reference: str) -> str:
     """The SQL of a column of the group key, over columns of results."""
     if reference not in pipeline.key:
-        return name(pipeline.result_column(reference))
+        return name(pipeline.references.result_column(reference))
     stage = pipeline.last_stage
     place = stage.key.index(reference)
     return f"coalesce({names([stage.key_columns(given)[place] for given in stage.shown_inputs])})"
@@ -137,6 +137,6 @@ def _equal_columns(pipeline: Pipeline, reference: str) -> list[str]:
     """The columns of results that equal a column of the group key in every result."""
     stage = pipeline.last_stage
     if reference not in pipeline.key:
-        return stage.equal_columns(pipeline.result_column(reference))
+        return stage.equal_columns(pipeline.references.result_column(reference))
     place = stage.key.index(reference)
     return [stage.key_columns(given)[place] for given in stage.present_inputs]

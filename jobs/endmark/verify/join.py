@@ -61,7 +61,7 @@ def join(session: Session, stage: Stage) -> None:
     pipeline = stage.pipeline
     if stage.join is None:
         (given,) = stage.inputs
-        columns = names([column for column, _ in stage.joined_columns])
+        columns = names([column for column, _ in stage.columns.joined])
         session.run(_ALL, columns=columns, sure=_sure(stage), **stream_names(pipeline, given))
     else:
         _match(session, stage, stage.join)
@@ -93,8 +93,8 @@ def _match(session: Session, stage: Stage, declared: JoinStep) -> None:
     rows = {number: row for number, row in numbered.items() if number == 0 or not semi}
     # The condition may name columns of both sides, and partners may differ in whether they are sure.
     semi_join = semi and where is None and stage.derived is None
-    shown = [column for column, _ in stage.joined_columns]
-    columns = shown if where is None else list(stage.pair_columns)
+    shown = [column for column, _ in stage.columns.joined]
+    columns = shown if where is None else list(stage.columns.of_pairs)
     session.run(
         _MATCHED,
         columns=names(columns),
@@ -106,7 +106,7 @@ def _match(session: Session, stage: Stage, declared: JoinStep) -> None:
         session.run("ALTER TABLE candidates RENAME TO expected_results")
         return
     if where is not None:
-        keep_where(session, "candidates", columns, where, f"{stage.place}.where")
+        keep_where(session, "candidates", columns, where, f"{stage.field}.where")
     session.run(
         _MET,
         met="candidates" if where is None else "candidates_kept",

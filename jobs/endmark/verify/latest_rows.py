@@ -31,17 +31,17 @@ SELECT $table_key, count(DISTINCT $partition) AS partitions FROM $behind GROUP B
 
 def expect_latest(session: Session, pipeline: Pipeline, stream: str) -> None:
     """Make `expected_<table>` for each table of the newest rows of a stream, or of one of its steps."""
-    for role in filter(is_latest_role, pipeline.laid_out):
+    for role in filter(is_latest_role, pipeline.outputs.tables_by_role):
         if pipeline.flow.path_to(step_of(role))[0] != stream:
             continue
         known = stream_names(pipeline, stream)
         session.run(
             _NEWEST.replace("$and_not_deleted", _NOT_DELETED if pipeline.removes_rows(stream) else ""),
             expected=name(f"expected_{role}"),
-            columns=names(list(pipeline.columns_of(role))),
+            columns=names(list(pipeline.outputs.columns_of(role))),
             behind=rows_behind(pipeline, role),
             missed=name(f"missed_{stream}"),
-            table_key=names(list(pipeline.key_of(role))),
+            table_key=names(list(pipeline.outputs.key_of(role))),
             **known,
         )
 
@@ -49,16 +49,16 @@ def expect_latest(session: Session, pipeline: Pipeline, stream: str) -> None:
 def check_latest(session: Session, pipeline: Pipeline) -> list[Breach | None]:
     """Check that each key of such a table has rows in one partition alone."""
     found = []
-    for role in filter(is_latest_role, pipeline.laid_out):
+    for role in filter(is_latest_role, pipeline.outputs.tables_by_role):
         stream, _ = pipeline.flow.path_to(step_of(role))
-        rule = f"table {pipeline.directories[role]}: a key with rows in several partitions"
+        rule = f"table {pipeline.outputs.directories[role]}: a key with rows in several partitions"
         found.append(
             breach(
                 session,
                 rule,
                 _SCATTERED,
                 behind=rows_behind(pipeline, role),
-                table_key=names(list(pipeline.key_of(role))),
+                table_key=names(list(pipeline.outputs.key_of(role))),
                 partition=stream_names(pipeline, stream)["partition"],
             )
         )

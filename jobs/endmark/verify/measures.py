@@ -62,10 +62,10 @@ def expression(pipeline: Pipeline, measure: Measure) -> str:
     function = FUNCTIONS[measure.function]
     if measure.column is None:
         return function.sql
-    stream = pipeline.timed_by(pipeline.resolved(measure.column)[0])
+    stream = pipeline.timed_by(pipeline.references.resolved(measure.column)[0])
     place = [pipeline.inputs[stream].event_time.column, *COORDINATES]
     return fill(
-        function.own.get(pipeline.type_of(measure.column).domain, function.sql),
-        value=name(pipeline.result_column(measure.column)),
+        function.own.get(pipeline.references.type_of(measure.column).domain, function.sql),
+        value=name(pipeline.references.result_column(measure.column)),
         place=", ".join(name(f"{stream}_{each}") for each in place),
     )

@@ -220,8 +220,8 @@ def _add_patterns(session: Session, stage: Stage, stream: str) -> None:
 
 def _add_derived_patterns(session: Session, stage: Stage, given: str) -> None:
     """Add the patterns of a derived stream to `announced_patterns`, or to `uncertain_punctuations`."""
-    wider = dict(stage.arriving(given))
-    kinds = stage.key_types | {column: wider[column] for column in stage.promised_beside_key}
+    wider = dict(stage.columns.arriving(given))
+    kinds = stage.key_types | {column: wider[column] for column in stage.promises.beside_key}
     kept: dict[tuple[int, int], Promise] = {}
     rows = []
     for table, columns in (("patterns", stage.key), ("wider", tuple(kinds))):

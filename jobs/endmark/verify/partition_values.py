@@ -13,8 +13,8 @@ def spell_partitions(session: Session, pipeline: Pipeline) -> None:
     """Replace empty texts in the partition columns of the expected tables by null."""
     # These have rows that may or may not be in the table.
     uncertain = ("results", *(groups.final_role for groups in pipeline.groups))
-    for role, table in pipeline.laid_out.items():
-        kinds = pipeline.columns_of(role)
+    for role, table in pipeline.outputs.tables_by_role.items():
+        kinds = pipeline.outputs.columns_of(role)
         for column in table.partition_by:
             if kinds[column] == ColumnType.STRING:
                 for known in ("expected", "uncertain") if role in uncertain else ("expected",):

@@ -19,15 +19,17 @@ def step_results(session: Session, stage: Stage) -> None:
 
     Then the tables `joined_results` have those in front of them.
     """
-    if not stage.row_steps:
+    if not stage.columns.row_steps:
         return
-    joined = [column for column, _ in stage.joined_columns]
+    joined = [column for column, _ in stage.columns.joined]
     for kind in ("expected", "uncertain"):
         results, table = f"{kind}_results", joined_results(stage, kind)
         session.run("ALTER TABLE $results RENAME TO $table", results=results, table=table)
-        arriving = rows_behind(session, stage.row_steps, table, joined)
-        derived = {column for step in stage.row_steps for column in step.derived}
-        columns = [f"{'s' if column in derived else 't'}.{name(column)}" for column, _ in stage.columns]
+        arriving = rows_behind(session, stage.columns.row_steps, table, joined)
+        derived = {column for step in stage.columns.row_steps for column in step.derived}
+        columns = [
+            f"{'s' if column in derived else 't'}.{name(column)}" for column, _ in stage.columns.of_results
+        ]
         session.run_on(
             arriving, _BEHIND, results=results, table=table, columns=", ".join(columns), joined=names(joined)
         )
@@ -35,4 +37,4 @@ def step_results(session: Session, stage: Stage) -> None:
 
 def joined_results(stage: Stage, kind: str) -> str:
     """Return the table of results in front of the row steps behind the join, `expected` or `uncertain`."""
-    return f"{kind}_joined_results" if stage.row_steps else f"{kind}_results"
+    return f"{kind}_joined_results" if stage.columns.row_steps else f"{kind}_results"

@@ -64,7 +64,9 @@ def _expect(session: Session, rollup: Rollup) -> list[str]:
         return []
     session.run("DELETE FROM $running", **fragments)
     session.run("DELETE FROM $expected", **fragments)
-    uncompared = [role for role in (rollup.final_role, rollup.running_role) if role in pipeline.laid_out]
+    uncompared = [
+        role for role in (rollup.final_role, rollup.running_role) if role in pipeline.outputs.tables_by_role
+    ]
     for role in uncompared:
         session.run("DELETE FROM $table", table=name(f"actual_{role}"))
     return uncompared

@@ -91,11 +91,13 @@ def check_running(session: Session, pipeline: Pipeline) -> list[Breach | None]:
 
 def _written(pipeline: Pipeline) -> list[Groups]:
     """Return the groups of which a table has the rows so far."""
-    return [groups for groups in pipeline.all_groups if groups.running_role in pipeline.laid_out]
+    return [
+        groups for groups in pipeline.all_groups if groups.running_role in pipeline.outputs.tables_by_role
+    ]
 
 
 def _is_upserted(groups: Groups) -> bool:
-    return groups.pipeline.laid_out[groups.running_role].mode == "upsert"
+    return groups.pipeline.outputs.tables_by_role[groups.running_role].mode == "upsert"
 
 
 def _fragments(groups: Groups) -> dict[str, str]:

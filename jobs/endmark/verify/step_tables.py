@@ -22,7 +22,7 @@ def expect_steps(session: Session, pipeline: Pipeline, stream: str) -> None:
 
     Needs `processed_<stream>` and `missed_<stream>`, and `behind_<relation>` of each lookup.
     """
-    for role in filter(is_step_role, pipeline.laid_out):
+    for role in filter(is_step_role, pipeline.outputs.tables_by_role):
         if is_latest_role(role) or step_of(role) in pipeline.flow.ends:
             continue
         if pipeline.flow.path_to(step_of(role))[0] != stream:
@@ -30,7 +30,7 @@ def expect_steps(session: Session, pipeline: Pipeline, stream: str) -> None:
         session.run(
             _ROWS,
             expected=name(f"expected_{role}"),
-            columns=names(list(pipeline.columns_of(role))),
+            columns=names(list(pipeline.outputs.columns_of(role))),
             behind=rows_behind(pipeline, role),
             missed=name(f"missed_{stream}"),
             **stream_names(pipeline, stream),
@@ -40,9 +40,9 @@ def expect_steps(session: Session, pipeline: Pipeline, stream: str) -> None:
 def expect_join(session: Session, earlier: Stage) -> None:
     """Make `expected_<table>` and `uncertain_<table>` of an earlier stage's results, if a table has them."""
     role = step_role(str(earlier.steps.end))
-    if role not in earlier.pipeline.laid_out:
+    if role not in earlier.pipeline.outputs.tables_by_role:
         return
-    columns = names([column for column, _ in earlier.columns])
+    columns = names([column for column, _ in earlier.columns.of_results])
     for kind in ("expected", "uncertain"):
         session.run(_RESULTS, table=name(f"{kind}_{role}"), columns=columns, results=name(f"{kind}_results"))
 
@@ -50,7 +50,7 @@ def expect_join(session: Session, earlier: Stage) -> None:
 def rows_behind(pipeline: Pipeline, role: str) -> str:
     """Return the SQL name of the processed rows behind a stream or step, given the kind of its rows."""
     stream, path = pipeline.flow.path_to(step_of(role))
-    checked = pipeline.stage_of(stream).looked_up_steps(stream)
+    checked = pipeline.stage_of(stream).columns.looked_up_steps(stream)
     last = pipeline.steps[path[-1]] if path else None
     if isinstance(last, LookupStep):
         return name(f"behind_{last.lookup.relation}")

@@ -77,7 +77,7 @@ def verify(
 
 
 def _require_tables(pipeline: Pipeline, warehouse: Location) -> None:
-    if not any(delta_table(warehouse / directory) for directory in pipeline.directories.values()):
+    if not any(delta_table(warehouse / directory) for directory in pipeline.outputs.directories.values()):
         raise ConfigError(
             f"warehouse {warehouse} has no table of {pipeline.name}; name the one that its job writes"
         )

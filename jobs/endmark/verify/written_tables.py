@@ -48,14 +48,14 @@ def load_tables(session: Session, pipeline: Pipeline, warehouse: Location) -> di
     """
     schemas = {
         **{
-            role: {column: str(kind) for column, kind in pipeline.columns_of(role).items()}
-            for role in pipeline.laid_out
+            role: {column: str(kind) for column, kind in pipeline.outputs.columns_of(role).items()}
+            for role in pipeline.outputs.tables_by_role
         },
         "dead_letters": DEAD_LETTERS,
         "violations": VIOLATIONS,
         "punctuations": PUNCTUATIONS,
     }
-    paths = {table: warehouse / path for table, path in pipeline.directories.items()}
+    paths = {table: warehouse / path for table, path in pipeline.outputs.directories.items()}
     return {
         table: _load(session, f"actual_{table}", paths[table], columns) for table, columns in schemas.items()
     }
@@ -64,7 +64,7 @@ def load_tables(session: Session, pipeline: Pipeline, warehouse: Location) -> di
 def first_batches(pipeline: Pipeline, warehouse: Location) -> dict[str, int]:
     """Return the first batch of each table that is younger than its checkpoint, by the kind of its rows."""
     found = {}
-    for role, directory in pipeline.directories.items():
+    for role, directory in pipeline.outputs.directories.items():
         delta = delta_table(warehouse / directory)
         if delta is not None and (since := delta.metadata().configuration.get(SINCE)) is not None:
             found[role] = int(since)

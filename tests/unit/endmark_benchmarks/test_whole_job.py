@@ -92,7 +92,7 @@ def test_stages_differ_by_the_key_of_their_groups() -> None:
     [here], [further] = one.groups, two.groups
     assert (here.regroups, further.regroups) == (False, True)
     assert (here.key, further.key) == (("item_id",), ("items_seller_id",))
-    assert one.directories == two.directories
+    assert one.outputs.directories == two.outputs.directories
     assert here.aggregate.measures == further.aggregate.measures
 
 

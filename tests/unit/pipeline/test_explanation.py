@@ -30,7 +30,7 @@ def test_each_step_state_table_and_topic_stands_in_it_once(example: str) -> None
         map(str, states(pipeline))
     )
     tables = [output.name for output in found.outputs if output.kind == "table"]
-    assert sorted(tables) == sorted(pipeline.directories.values())
+    assert sorted(tables) == sorted(pipeline.outputs.directories.values())
     topics = [output.name for output in found.outputs if output.kind == "topic"]
     assert topics == [published.topic for published in pipeline.publish.values()]
     assert json.loads(json.dumps(found.facts))["pipeline"] == pipeline.name

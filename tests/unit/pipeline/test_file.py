@@ -431,7 +431,9 @@ def test_results_of_a_semi_join_have_the_left_columns(tmp_path: Path) -> None:
     pipeline = Pipeline.model_validate(document)
 
     assert pipeline.result_columns() == pipeline.side_columns("items")
-    assert pipeline.last_stage.pair_columns == pipeline.side_columns("items") | pipeline.side_columns("bids")
+    assert pipeline.last_stage.columns.of_pairs == pipeline.side_columns("items") | pipeline.side_columns(
+        "bids"
+    )
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_columns_keep_their_origin(columns: tuple[str, ...], kind: JoinType, nam
     assert pipeline.groups[0].regroups
     assert list(pipeline.groups[0].key) == names
     assert list(pipeline.groups[0].running_columns()) == [*names, "rows", "final", "batch"]
-    assert not pipeline.shows_results
+    assert not pipeline.outputs.shows_results
 
 
 @pytest.mark.parametrize(

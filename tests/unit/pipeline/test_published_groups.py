@@ -64,10 +64,10 @@ def test_a_topic_has_final_groups_or_each_change() -> None:
     final = shop({"by_order": {"topic": "out"}})
     changes = shop({"by_order": {"topic": "out", "mode": "changes"}})
 
-    assert final.output_topics == {"groups:by_order": "out"}
-    assert list(final.topic_columns("groups:by_order")) == ["order_id", *BY_ORDER]
-    assert changes.output_topics == {"running:by_order": "out"}
-    assert list(changes.topic_columns("running:by_order")) == ["order_id", *BY_ORDER, "final"]
+    assert final.outputs.topics == {"groups:by_order": "out"}
+    assert list(final.outputs.topic_columns("groups:by_order")) == ["order_id", *BY_ORDER]
+    assert changes.outputs.topics == {"running:by_order": "out"}
+    assert list(changes.outputs.topic_columns("running:by_order")) == ["order_id", *BY_ORDER, "final"]
     modes = [output.mode for found in map(explained, (final, changes)) for output in found.outputs]
     assert modes == [*3 * ["append"], "append", *3 * ["append"], "changes"]
 

@@ -44,7 +44,7 @@ def rolled_up(
 
 def test_columns_are_named_as_in_the_table_of_groups() -> None:
     pipeline = rolled_up(["lot", "rows"], {"groups": "count", "sum": {"sum": "top"}, "mean": {"avg": "rows"}})
-    assert {name: str(kind) for name, kind in pipeline.columns_of("running:totals").items()} == {
+    assert {name: str(kind) for name, kind in pipeline.outputs.columns_of("running:totals").items()} == {
         "lot": "string",
         "rows": "long",
         "groups": "long",
@@ -53,8 +53,8 @@ def test_columns_are_named_as_in_the_table_of_groups() -> None:
         "final": "boolean",
         "batch": "long",
     }
-    assert pipeline.key_of("running:totals") == ("lot", "rows")
-    assert next(iter(pipeline.directories)) == "running:totals"
+    assert pipeline.outputs.key_of("running:totals") == ("lot", "rows")
+    assert next(iter(pipeline.outputs.directories)) == "running:totals"
 
 
 @pytest.mark.parametrize("mode", ["upsert", "changes"])
@@ -95,7 +95,7 @@ def test_a_sum_of_decimals_is_added_once_more() -> None:
     """It has 38 digits. No other column of so many may be added."""
     sums = {"tips": {"sum": "bids.tip"}}
     pipeline = rolled_up("rows", {"sum": {"sum": "tips"}, "mean": {"avg": "tips"}}, first=sums)
-    columns = pipeline.columns_of("running:totals")
+    columns = pipeline.outputs.columns_of("running:totals")
     assert (str(columns["sum"]), str(columns["mean"])) == ("decimal(38,2)", "double")
 
 

@@ -28,22 +28,22 @@ def with_tables(tables: dict[str, Any], measures: dict[str, Any] | None = None) 
 def test_a_table_has_the_rows_of_the_step_of_its_name() -> None:
     document = PIPELINE.model_dump()
     document["tables"] = {"matched": None, "by_key": {}, "now": {"from": "by_key", "mode": "upsert"}}
-    found = Pipeline.model_validate(document).directories
+    found = Pipeline.model_validate(document).outputs.directories
 
     assert found | {"results": "matched", "groups:by_key": "by_key", "running:by_key": "now"} == found
     document["tables"] = {"by_key": {}}
-    assert list(Pipeline.model_validate(document).directories) == [
+    assert list(Pipeline.model_validate(document).outputs.directories) == [
         *("groups:by_key", "dead_letters", "violations", "punctuations")
     ]
 
 
 def test_running_groups_are_upserted_by_partition() -> None:
     """A batch rewrites no file of final groups."""
-    running = with_tables({"running": {"mode": "upsert", "partition_by": "dearest"}}).laid_out[
+    running = with_tables({"running": {"mode": "upsert", "partition_by": "dearest"}}).outputs.tables_by_role[
         "running:by_key"
     ]
     assert running.partition_columns == ("dearest", "final")
-    running = with_tables({"running": {"partition_by": "dearest"}}).laid_out["running:by_key"]
+    running = with_tables({"running": {"partition_by": "dearest"}}).outputs.tables_by_role["running:by_key"]
     assert running.partition_columns == ("dearest",)
 
 

@@ -111,7 +111,7 @@ def test_fields_are_set_from_outside() -> None:
 
     assert pipeline.join is not None
     assert pipeline.window_of("items") == timedelta(seconds=20)
-    assert (pipeline.output_topics, pipeline.join.purge_every) == ({"results": "out"}, 3)
+    assert (pipeline.outputs.topics, pipeline.join.purge_every) == ({"results": "out"}, 3)
     assert pipeline.streams["bids"].punctuated_on == ("item_id", "seller_id")
     assert [lookup.page_rows for lookup in orders.lookups] == [
         load(ORDERS, ENVIRONMENT).lookups[0].page_rows,

@@ -290,5 +290,5 @@ def test_progress_that_stands_still_frees_nothing() -> None:
 
 def test_presets_that_announce_no_pattern_close_nothing_behind() -> None:
     promised = two_stages(paid={"preset": "pjoin"}, promised=PROMISED, served={})
-    assert promised.last_stage.closers == {}
-    assert two_stages(promised=PROMISED).last_stage.closers == {"orders": ("customer_id",)}
+    assert promised.last_stage.promises.closers == {}
+    assert two_stages(promised=PROMISED).last_stage.promises.closers == {"orders": ("customer_id",)}

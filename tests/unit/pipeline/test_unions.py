@@ -29,7 +29,7 @@ def test_a_union_is_one_stream() -> None:
     assert list(found.read_streams) == ["web", "stores", "payments"]
     assert list(found.result_columns())[:3] == ["orders_order_id", "orders_total", "orders_moment"]
     assert found.stage_of("web").inputs == found.stage_of("orders").inputs == ("orders", "payments")
-    assert found.result_column("orders.total") == "orders_total"
+    assert found.references.result_column("orders.total") == "orders_total"
     assert not is_predictable(found)
 
 
@@ -209,7 +209,7 @@ def test_a_table_of_a_union_has_its_rows_behind_the_row_steps(source: str) -> No
     with pytest.raises(ValidationError, match=f"row steps behind {source} change its rows .* name once here"):
         Pipeline.model_validate(changed | {"tables": found["tables"] | {"more": {"from": source}}})
     tabled = Pipeline.model_validate(changed | {"tables": found["tables"] | {"more": {"from": "once"}}})
-    assert "orders_minute" in tabled.columns_of("step:once")
+    assert "orders_minute" in tabled.outputs.columns_of("step:once")
 
 
 def test_a_column_of_a_union_is_a_derived_time_if_it_is_one_of_each_member() -> None:

@@ -27,9 +27,9 @@ def test_the_key_of_the_table_is_that_of_its_stream() -> None:
     document = with_stream(replica(), format="json", updates="dead_letter")
     pipeline = Pipeline.model_validate(document)
 
-    assert pipeline.last_stage.key_place == ("tables.now.key", ("customer_id",))
-    assert pipeline.key_of("latest:changes") == ("changes_customer_id",)
-    assert not pipeline.shows_results
+    assert pipeline.last_stage.named_key == ("tables.now.key", ("customer_id",))
+    assert pipeline.outputs.key_of("latest:changes") == ("changes_customer_id",)
+    assert not pipeline.outputs.shows_results
 
 
 @pytest.mark.parametrize(

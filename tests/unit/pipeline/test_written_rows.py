@@ -27,21 +27,21 @@ def with_parts(**parts: Any) -> Pipeline:
 def test_a_table_has_the_columns_behind_its_step() -> None:
     pipeline = with_parts(tables={"raw": {"from": "items"}, "dear": None, "of_ranks": {}})
 
-    assert pipeline.step_roles == ("step:items", "step:dear", "step:of_ranks")
+    assert pipeline.outputs.step_roles == ("step:items", "step:dear", "step:of_ranks")
     coordinates = ["bids_kafka_partition", "bids_kafka_offset"]
-    dear = list(pipeline.columns_of("step:dear"))
+    dear = list(pipeline.outputs.columns_of("step:dear"))
     assert dear[-2:] == coordinates
     assert "bids_twice" in dear
     assert "bids_note" not in dear
-    ranked = list(pipeline.columns_of("step:of_ranks"))
+    ranked = list(pipeline.outputs.columns_of("step:of_ranks"))
     assert ranked == [*dear[:-2], "sellers_name", "sellers_rating", "ranks_rank", *coordinates]
 
 
 def test_rows_of_steps_are_published_beside_the_results() -> None:
     pipeline = with_parts(publish={"matched": {"topic": "out"}, "dear": {"topic": "dear"}})
 
-    assert pipeline.output_topics == {"results": "out", "step:dear": "dear"}
-    assert pipeline.step_roles == ("step:dear",)
+    assert pipeline.outputs.topics == {"results": "out", "step:dear": "dear"}
+    assert pipeline.outputs.step_roles == ("step:dear",)
 
 
 @pytest.mark.parametrize(

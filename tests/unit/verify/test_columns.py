@@ -47,7 +47,7 @@ class Finished:
             for table in tables_of(self.pipeline)
         }
         for table, rows in self._rows.items():
-            write_table(self.pipeline, self._path, self.pipeline.directories[table], rows)
+            write_table(self.pipeline, self._path, self.pipeline.outputs.directories[table], rows)
 
     def _ordered(self, table: str, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         for row in rows:
@@ -69,7 +69,7 @@ class Finished:
             self._rewrite(table, self._rows[table])
 
     def _rewrite(self, table: str, rows: list[Row]) -> None:
-        directory = self.pipeline.directories[table]
+        directory = self.pipeline.outputs.directories[table]
         shutil.rmtree(self._path / directory)
         write_table(self.pipeline, self._path, directory, rows)
 

@@ -107,7 +107,7 @@ def test_a_silent_partition_holds_progress_back() -> None:
 def test_nothing_comes_of_nothing() -> None:
     """Empty topics give empty tables."""
     with recomputed(make_pipeline(), []) as session:
-        assert not any(session.count(f"expected_{role}") for role in make_pipeline().directories)
+        assert not any(session.count(f"expected_{role}") for role in make_pipeline().outputs.directories)
 
 
 def test_partitions_are_those_of_the_ranges() -> None:

@@ -104,7 +104,7 @@ def _places(pipeline: Pipeline, given: str) -> Iterator[tuple[Lookup, LookupPlac
     found = pa.schema([])
     for number, level in enumerate(levels):
         for lookup in level.lookups:
-            step = pipeline.place_of(lookup)
+            step = pipeline.field_of(lookup)
             yield (
                 lookup,
                 LookupPlace(
@@ -150,7 +150,7 @@ def _numbers(pipeline: Pipeline, given: str) -> dict[str, int]:
 
 def _looked_up(pipeline: Pipeline, given: str) -> list[LookupStep | RowStep]:
     """Return the lookups of an input and the checked row steps behind them, in order."""
-    checked = pipeline.stage_of(given).looked_up_steps(given)
+    checked = pipeline.stage_of(given).columns.looked_up_steps(given)
     found: list[LookupStep | RowStep] = []
     for name in pipeline.flow.paths[given]:
         step = pipeline.steps[name]

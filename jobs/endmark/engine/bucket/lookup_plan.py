@@ -138,7 +138,7 @@ def unpaged_lookups(pipeline: Pipeline, directories: Mapping[str, PageDirectory]
         pipeline: the pipeline.
         directories: the page directory of each relation, by the relation's name.
     """
-    reasons = {pipeline.place_of(each): directories[each.relation].unpaged for each in pipeline.lookups}
+    reasons = {pipeline.field_of(each): directories[each.relation].unpaged for each in pipeline.lookups}
     return {place: why for place, why in reasons.items() if why is not None}
 
 

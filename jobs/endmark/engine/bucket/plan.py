@@ -107,7 +107,7 @@ class BucketPlan:
         """
         pipeline, join = stage.pipeline, stage.join
         inputs = tuple(streams[name] for name in stage.inputs)
-        policy = DEFAULT if join is None else join.policy(buckets, field=stage.place)
+        policy = DEFAULT if join is None else join.policy(buckets, field=stage.field)
         behind = pipeline.stages[len(stage.before) + 1 :]
         return cls(
             streams=inputs if join is not None else (*inputs, nobody(*inputs)),
@@ -115,14 +115,14 @@ class BucketPlan:
             residual=residual(stage),
             policy=policy,
             groups=() if behind else group_plans(pipeline),
-            step=stage.place,
+            step=stage.field,
             key=stage.key,
             full_batch=full_batch,
             buckets=buckets,
             lookups=tuple(lookups),
             steps=steps_of(pipeline),
             # The next stage takes all results, and hands on those that leave for the sink.
-            shows_results=bool(behind) or pipeline.shows_results or bool(pipeline.regrouped),
+            shows_results=bool(behind) or pipeline.outputs.shows_results or bool(pipeline.regrouped),
             derived=derived,
             goes_on=bool(behind),
             later=frozenset(name for each in behind for name in each.streams),

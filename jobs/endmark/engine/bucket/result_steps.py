@@ -36,7 +36,7 @@ class ResultPlan:
     @classmethod
     def of(cls, stage: Stage) -> Self:
         """Make the plan of a stage."""
-        return cls(stage.row_steps, stage.shown)
+        return cls(stage.columns.row_steps, stage.shown)
 
 
 class ResultSteps:

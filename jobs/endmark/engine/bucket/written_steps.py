@@ -92,19 +92,19 @@ def written_steps(
         lookups: the plans of its lookups; those of one stream in their order.
     """
     found, pipeline = [], stage.pipeline
-    for role in pipeline.step_roles:
+    for role in pipeline.outputs.step_roles:
         if step_of(role) in pipeline.flow.ends:
             continue  # these rows leave on their way to the next stage
         stream, steps = pipeline.flow.path_to(step_of(role))
         if stream not in stage.inputs:
             continue
-        key = pipeline.key_of(role)
+        key = pipeline.outputs.key_of(role)
         own = [lookup for lookup in lookups if lookup.stream == stream]
         found.append(
             WrittenStep(
                 role=role,
                 stream=stream,
-                schema=arrow_schema(pipeline.columns_of(role)),
+                schema=arrow_schema(pipeline.outputs.columns_of(role)),
                 looks_up=any(pipeline.steps[each].kind == "lookup" for each in steps),
                 refusing=(
                     *(each.gate.number for each in own if each.fate == "dead_letter"),

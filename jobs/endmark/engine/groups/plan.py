@@ -107,10 +107,10 @@ def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
     """Return the arguments of a measure that describe its input column."""
     if measure.column is None:
         return {"column": None}
-    stream = pipeline.timed_by(pipeline.resolved(measure.column)[0])
+    stream = pipeline.timed_by(pipeline.references.resolved(measure.column)[0])
     place = (f"{stream}_{name}" for name in (pipeline.inputs[stream].event_time.column, *COORDINATES))
     return {
-        "column": pipeline.result_column(measure.column),
-        "of": pipeline.type_of(measure.column).arrow,
+        "column": pipeline.references.result_column(measure.column),
+        "of": pipeline.references.type_of(measure.column).arrow,
         "place": coordinates(*place) if FUNCTIONS[measure.function].by_place else (),
     }

@@ -173,10 +173,12 @@ def _regrouped(groups: ResultGroups) -> StageAggregate:
         KeyColumn(name, types[name].arrow, sources, nullable=True) for name, sources in groups.sources.items()
     ]
     patterns = ClosingPatterns(groups.equals, pipeline.last_stage.present_keys)
-    return StageAggregate(grouped_by(groups, keys), patterns, channels.RESULTS, pipeline.shows_results)
+    return StageAggregate(
+        grouped_by(groups, keys), patterns, channels.RESULTS, pipeline.outputs.shows_results
+    )
 
 
 def _rolled_up(rollup: Rollup) -> StageAggregate:
     patterns = ClosingPatterns(rollup.equals, rollup.pipeline.last_stage.present_keys)
     takes = rollup.of.final_role
-    return StageAggregate(rolled_up(rollup), patterns, takes, takes in rollup.pipeline.written_roles)
+    return StageAggregate(rolled_up(rollup), patterns, takes, takes in rollup.pipeline.outputs.roles)

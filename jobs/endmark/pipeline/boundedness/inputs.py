@@ -41,7 +41,7 @@ def _stream(stage: Stage, given: str, name: str) -> Input:
     stream, key = stage.pipeline.streams[name], stage.key
     rule = stream.closes is not None and set(stream.closes.on) == set(key)
     by_rows = zip(BY_ROWS, (stream.unique, stream.clustered, rule), strict=True)
-    means = {**dict(by_rows), "order": stream.ordered, PUNCTUATIONS: stage.closes_key(name)}
+    means = {**dict(by_rows), "order": stream.ordered, PUNCTUATIONS: stage.promises.closes_key(name)}
     declared = stream.punctuated_on
     silence = f"{name} has no punctuations"
     if declared:
@@ -65,7 +65,7 @@ def _derived(stage: Stage, name: str) -> Input:
     if earlier is None or earlier.join is None:
         raise AssertionError(f"{name} is no join of an earlier stage")
     first, *others = inputs_of(earlier)
-    oldest = rows_state(first, others, earlier.join.preset, earlier.place)
+    oldest = rows_state(first, others, earlier.join.preset, earlier.field)
     columns, mend = stage.key_columns(name), ""
     for stream in earlier.shown:
         own = [column.removeprefix(f"{stream}_") for column in columns if column.startswith(f"{stream}_")]
@@ -77,8 +77,8 @@ def _derived(stage: Stage, name: str) -> Input:
         name,
         stage.window_of(name),
         stage.window_field(name),
-        PUNCTUATIONS if stage.closers else None,
-        stage.key if stage.closers else (),
+        PUNCTUATIONS if stage.promises.closers else None,
+        stage.key if stage.promises.closers else (),
         stage.preserved(name),
         stage.key,
         f"no stream of {name} has punctuations on {', '.join(stage.key)}",

@@ -32,7 +32,7 @@ def states(pipeline: Pipeline) -> list[State]:
     """Return all the state that a pipeline keeps from one batch to the next."""
     stages = [(stage, inputs_of(stage)) for stage in pipeline.stages]
     rows = [
-        rows_state(side, without(inputs, side), stage.join.preset, stage.place)
+        rows_state(side, without(inputs, side), stage.join.preset, stage.field)
         for stage, inputs in stages
         if stage.join is not None
         for side in inputs

@@ -23,10 +23,10 @@ def test_columns_behind_a_join() -> None:
     )
     first, second = pipeline.stages
 
-    assert [step.name for step in first.row_steps] == ["late"]
-    assert [name for name, _ in first.columns][-2:] == ["paid_late", "paid_twice"]
-    assert "payments_payer_id" in dict(first.joined_columns)
-    assert "payments_payer_id" not in dict(first.columns)
+    assert [step.name for step in first.columns.row_steps] == ["late"]
+    assert [name for name, _ in first.columns.of_results][-2:] == ["paid_late", "paid_twice"]
+    assert "payments_payer_id" in dict(first.columns.joined)
+    assert "payments_payer_id" not in dict(first.columns.of_results)
     assert {"paid_twice", "sellers_name"} <= pipeline.result_columns().keys()
     assert "paid_late" not in pipeline.result_columns()
     assert {name: str(kind) for name, kind in pipeline.groups[0].columns().items()} == {

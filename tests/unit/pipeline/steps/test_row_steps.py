@@ -223,7 +223,7 @@ def test_a_step_behind_a_lookup(tmp_path: Path) -> None:
 
     assert pipeline.asked_by(pipeline.lookup_in("tags")).key[0].in_results == "orders_tag"
     assert "tag" not in pipeline.stream_columns("orders")
-    assert [*pipeline.columns_of("step:tagged")][-5:] == [
+    assert [*pipeline.outputs.columns_of("step:tagged")][-5:] == [
         "customers_name",
         "orders_tag",
         "tags_colour",
@@ -254,11 +254,14 @@ def test_columns_lost_behind_a_lookup(tmp_path: Path) -> None:
     pipeline = loaded(tmp_path, content)
 
     lost = ["orders_customer_id", "customers_name"]
-    assert pipeline.stage_of("orders").lost_before("orders") == lost
+    assert pipeline.stage_of("orders").columns.lost_before("orders") == lost
     assert stream_plans(pipeline, {"orders": 1, "payments": 1})["orders"].side.lost == tuple(lost)
     assert not {*lost} & {*pipeline.result_columns()}
-    assert {*lost} < {*pipeline.columns_of("step:known")}
-    assert not {"customer_id", "name"} & {*pipeline.origins["orders"], *pipeline.origins["customers"]}
+    assert {*lost} < {*pipeline.outputs.columns_of("step:known")}
+    assert not {"customer_id", "name"} & {
+        *pipeline.references.origins["orders"],
+        *pipeline.references.origins["customers"],
+    }
 
 
 @pytest.mark.parametrize("behind", ["known", "paid"], ids=["a lookup", "the join"])
@@ -426,4 +429,4 @@ def test_the_key_of_a_stream_alone_that_is_deduplicated(tmp_path: Path) -> None:
     del content["steps"]["paid"], content["steps"]["by_order"]
     content["tables"] = {"known": {}}
 
-    assert loaded(tmp_path, content).last_stage.key_place == ("steps.priced.deduplicate.by", ("order_id",))
+    assert loaded(tmp_path, content).last_stage.named_key == ("steps.priced.deduplicate.by", ("order_id",))
