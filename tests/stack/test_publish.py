@@ -29,6 +29,7 @@ from endmark.punctuation.json_text import named
 from endmark.spark.publish import OutputTopic
 from endmark.types import ColumnType, JoinType
 from endmark.wire.json_records import JsonParser
+from endmark.wire.record_spec import RecordSpec
 from endmark_feed.auction_feed import FeedOptions
 from endmark_feed.producer import create_topics
 from support.output_topic import MARK, out_of_order, read_topic, without_repeats
@@ -50,7 +51,7 @@ def key_rows(keys: KeyKind, pipeline: Pipeline) -> pa.RecordBatch:
     """Nine keys, some of them equal."""
     kinds = {name: pipeline.streams["items"].columns[name] for name in keys.types}
     spelled = [json.dumps(keys.spell(number)).encode() for number in range(9)]
-    return JsonParser(kinds, ()).parse(pa.array(spelled, pa.binary())).rows
+    return JsonParser(RecordSpec(kinds, ())).parse(pa.array(spelled, pa.binary())).rows
 
 
 def result_rows(pipeline: Pipeline, keys: pa.RecordBatch) -> pa.Table:
@@ -109,7 +110,7 @@ def test_records_are_those_of_a_stream(keys: KeyKind, spark: SparkSession, broke
     assert {(record.batch, record.checkpoint) for record in found} == {(7, "mine")}
     results = [record for record in found if record.is_result]
     values = pa.array([record.value for record in results if None not in record.spoken.values()], pa.binary())
-    parsed = JsonParser(columns, ()).parse(values)
+    parsed = JsonParser(RecordSpec(columns, ())).parse(values)
     assert not parsed.rejections
     assert as_counts(parsed.rows.to_pylist()) == as_counts(
         row for row in rows.to_pylist() if None not in row.values()

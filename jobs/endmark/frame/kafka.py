@@ -18,6 +18,7 @@ from endmark.punctuation.wire_json import encode_patterns
 from endmark.spark.kafka_source import KafkaSource
 from endmark.types import ColumnType
 from endmark.wire.json_records import JsonParser
+from endmark.wire.record_spec import RecordSpec
 from endmark.wire.unavailable_values import without_unavailable
 
 if TYPE_CHECKING:
@@ -109,7 +110,9 @@ class ParseStage:
 
     def _parser(self, topic: str) -> JsonParser:
         key = self.partitioned_by or tuple(self.columns)[:1]
-        return JsonParser(self.columns, list(self.columns), topic, key=key, ignoring=self.ignoring)
+        return JsonParser(
+            RecordSpec(self.columns, list(self.columns), topic, key=key, ignoring=self.ignoring)
+        )
 
     def _passes(self, promise: Punctuation) -> bool:
         if self.partitions == 1:

@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from endmark.wire.record_spec import RecordSpec
+
 if TYPE_CHECKING:
     from endmark.pipeline.sources import Stream
+    from endmark.wire.change import ChangeRules
     from endmark.wire.framed_records import WriterSchemas
     from endmark.wire.json_records import Parser
 
@@ -41,89 +44,56 @@ class Format:
     schemas: str | None = None
 
 
+def _records(stream: Stream, name: str, key: Sequence[str]) -> RecordSpec:
+    return RecordSpec(
+        stream.columns,
+        stream.punctuated_on,
+        name,
+        key,
+        stream.heartbeat_on,
+        stream.extra == "ignore",
+        stream.value_paths,
+    )
+
+
+def _changes(stream: Stream, deleted_on: Sequence[str]) -> ChangeRules:
+    from endmark.wire.change import ChangeRules
+
+    return ChangeRules(stream.updates == "rows", tuple(deleted_on))
+
+
 # A parser is imported when it is made, since a pipeline file is checked without Arrow.
 def _json(stream: Stream, name: str, key: Sequence[str], *_: object) -> Parser:
     from endmark.wire.json_records import JsonParser
 
-    return JsonParser(
-        stream.columns,
-        stream.punctuated_on,
-        name,
-        key=key,
-        heartbeat_on=stream.heartbeat_on,
-        ignoring=stream.extra == "ignore",
-        paths=stream.value_paths,
-    )
+    return JsonParser(_records(stream, name, key))
 
 
 def _xml(stream: Stream, name: str, key: Sequence[str], *_: object) -> Parser:
     from endmark.wire.xml_records import XmlParser
 
-    return XmlParser(
-        stream.columns,
-        stream.punctuated_on,
-        name,
-        key=key,
-        most=stream.max_record,
-        heartbeat_on=stream.heartbeat_on,
-        ignoring=stream.extra == "ignore",
-        of_value=stream.value_paths.keys(),
-    )
+    return XmlParser(_records(stream, name, key), most=stream.max_record)
 
 
 def _debezium(stream: Stream, name: str, key: Sequence[str], deleted_on: Sequence[str], _: object) -> Parser:
     from endmark.wire.debezium import DebeziumParser
 
-    return DebeziumParser(
-        stream.columns,
-        deleted_on,
-        name,
-        key=key,
-        updates=stream.updates == "rows",
-        ignoring=stream.extra == "ignore",
-        paths=stream.value_paths,
-    )
+    return DebeziumParser(_records(stream, name, key), _changes(stream, deleted_on))
 
 
 def _debezium_avro(
     stream: Stream, name: str, key: Sequence[str], deleted_on: Sequence[str], schemas: WriterSchemas | None
 ) -> Parser:
     from endmark.wire.avro_changes import DebeziumAvroParser
-    from endmark.wire.change import ChangeRules
-    from endmark.wire.json_records import JsonParser
 
-    return DebeziumAvroParser(
-        stream.columns,
-        ChangeRules(stream.updates == "rows", tuple(deleted_on)),
-        name,
-        _required(schemas),
-        key=key,
-        punctuations=JsonParser(
-            stream.columns,
-            stream.punctuated_on,
-            name,
-            key=(),
-            heartbeat_on=stream.heartbeat_on,
-            paths={column: (column,) for column in stream.value_paths},
-        ),
-        ignoring=stream.extra == "ignore",
-        paths=stream.value_paths,
-    )
+    rules = _changes(stream, deleted_on)
+    return DebeziumAvroParser(_records(stream, name, key), _required(schemas), rules)
 
 
 def _avro(stream: Stream, name: str, key: Sequence[str], _: object, schemas: WriterSchemas | None) -> Parser:
     from endmark.wire.avro_records import AvroParser
 
-    return AvroParser(
-        stream.columns,
-        stream.punctuated_on,
-        name,
-        _required(schemas),
-        key=key,
-        heartbeat_on=stream.heartbeat_on,
-        ignoring=stream.extra == "ignore",
-        paths=stream.value_paths,
-    )
+    return AvroParser(_records(stream, name, key), _required(schemas))
 
 
 def _protobuf(
@@ -131,16 +101,7 @@ def _protobuf(
 ) -> Parser:
     from endmark.wire.proto_records import ProtoParser
 
-    return ProtoParser(
-        stream.columns,
-        stream.punctuated_on,
-        name,
-        _required(schemas),
-        key=key,
-        heartbeat_on=stream.heartbeat_on,
-        ignoring=stream.extra == "ignore",
-        paths=stream.value_paths,
-    )
+    return ProtoParser(_records(stream, name, key), _required(schemas))
 
 
 def _required(schemas: WriterSchemas | None) -> WriterSchemas:

@@ -27,21 +27,21 @@ from endmark.wire.change import Change, ChangeRules, no_envelope
 from endmark.wire.framed_records import FramedParser
 from endmark.wire.json_reader import mask
 from endmark.wire.json_records import JsonParser
-from endmark.wire.judged_columns import sound_rows
+from endmark.wire.judged_columns import punctuations_in_json, sound_rows
 from endmark.wire.merging import merged, placed
 from endmark.wire.rejection import Rejection, UnreadableError
 from endmark.wire.values import sound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from endmark.state.search import Bools, Ints
     from endmark.wire.avro_cursor import Cursor
-    from endmark.wire.avro_members import Path
     from endmark.wire.avro_schema import AvroType
     from endmark.wire.framed_records import WriterSchemas
     from endmark.wire.json_records import Parsed
     from endmark.wire.judged_columns import Columns
+    from endmark.wire.record_spec import RecordSpec
     from endmark.wire.values import Values
 
 
@@ -49,41 +49,26 @@ class DebeziumAvroParser(FramedParser):
     """Parses the records of one stream.
 
     Args:
-        columns: all columns of the stream.
-        rules: what its changes are.
-        stream: the name of the stream, for errors.
+        records: what the records may say. Its punctuations come as their own record, and name no key. A row
+            image has all columns that a deletion names.
         schemas: the schemas of the writers.
-        key: the columns of the join key.
-        punctuations: the parser of punctuations in JSON that come as their own record. It names no key.
-        ignoring: whether a row image may have other fields, which are left out.
-        paths: for each column of a row image the names of the nested fields that lead to it. Those that are
-            not nullable have a value. They have all columns that a deletion names.
+        rules: what its changes are.
     """
 
-    def __init__(
-        self,
-        columns: Mapping[str, ColumnType],
-        rules: ChangeRules,
-        stream: str,
-        schemas: WriterSchemas,
-        *,
-        key: Sequence[str],
-        punctuations: JsonParser,
-        ignoring: bool,
-        paths: Mapping[str, Path],
-    ) -> None:
-        in_rows = {name: columns[name] for name in paths}
-        named, of_value = rules.deleted_on, {name: (name,) for name in paths}
-        none = JsonParser(columns, named, stream, key=key, paths=of_value).parse(pa.array([], pa.binary()))
+    def __init__(self, records: RecordSpec, schemas: WriterSchemas, rules: ChangeRules) -> None:
+        columns, paths, key = records.columns, records.value_paths, records.named
+        named = rules.deleted_on
+        _, none = punctuations_in_json(replace(records, punctuated_on=named))
+        punctuations = JsonParser(replace(records.flat, key=()))
         kinds = {name: columns[name].required for name in named}
         key_paths = {name: paths[name] for name in named}
         changes = partial(
             ChangeReader,
             none=none,
             rules=rules,
-            after=lambda image: Layout(image, in_rows, paths, ignoring=ignoring),
+            after=lambda image: Layout(image, records.in_rows, paths, ignoring=records.ignoring),
             before=lambda image: Layout(image, kinds, key_paths, ignoring=True),
-            deletions=_Deletions(none, stream, tuple(key) if set(key) == set(named) else ()),
+            deletions=_Deletions(none, records.stream, tuple(key) if key.keys() == set(named) else ()),
         )
         reader = partial(AvroReader, rows=changes, punctuations=punctuations, none=none)
         super().__init__(schemas, reader, none)

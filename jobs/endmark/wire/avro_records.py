@@ -22,15 +22,14 @@ from endmark.wire.merging import merged, placed
 from endmark.wire.rejection import UnreadableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
     from endmark.schema_registry import Schema
     from endmark.state.search import Ints
-    from endmark.types import ColumnType
-    from endmark.wire.avro_members import Path
     from endmark.wire.avro_schema import AvroType
     from endmark.wire.framed_records import Bytes, WriterSchemas
     from endmark.wire.json_records import Parsed
+    from endmark.wire.record_spec import RecordSpec
 
 
 class TypeReader(Protocol):
@@ -50,39 +49,18 @@ class AvroParser(FramedParser):
     """Parses the records of one stream.
 
     Args:
-        columns: all columns of the stream, which punctuations name.
-        punctuated_on: the columns that punctuations may restrict.
-        stream: the name of the stream, for errors.
+        records: what the records may say. Their members are the fields of records.
         schemas: the schemas of the writers.
-        key: the columns of the key that a punctuation may name.
-        heartbeat_on: the column that a heartbeat may restrict; `None` if the stream has no heartbeats.
-        ignoring: whether a writer's schema may have other fields, which are left out.
-        paths: for each column of a row the names of the nested fields that lead to it. Those that are not
-            nullable have a value. `None`: a row has all columns, by their names.
     """
 
-    def __init__(
-        self,
-        columns: Mapping[str, ColumnType],
-        punctuated_on: Sequence[str],
-        stream: str,
-        schemas: WriterSchemas,
-        *,
-        key: Sequence[str],
-        heartbeat_on: str | None = None,
-        ignoring: bool = False,
-        paths: Mapping[str, Path] | None = None,
-    ) -> None:
-        paths = {name: (name,) for name in columns} if paths is None else paths
-        in_rows = {name: columns[name] for name in paths}
-        flat, none = punctuations_in_json(
-            columns, punctuated_on, stream, key=key, heartbeat_on=heartbeat_on, in_rows=in_rows
-        )
+    def __init__(self, records: RecordSpec, schemas: WriterSchemas) -> None:
+        punctuations, none = punctuations_in_json(records)
 
         def rows(record: AvroType) -> TypeReader:
-            return _RowReader(Layout(record, in_rows, paths, ignoring=ignoring), none)
+            layout = Layout(record, records.in_rows, records.value_paths, ignoring=records.ignoring)
+            return _RowReader(layout, none)
 
-        super().__init__(schemas, partial(AvroReader, rows=rows, punctuations=flat, none=none), none)
+        super().__init__(schemas, partial(AvroReader, rows=rows, punctuations=punctuations, none=none), none)
 
 
 class AvroReader:

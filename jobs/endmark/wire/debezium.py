@@ -37,9 +37,10 @@ from endmark.wire.spelling import (
 from endmark.wire.translation import parse_translated
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from endmark.state.search import Bools, Ints
+    from endmark.wire.record_spec import RecordSpec
     from endmark.wire.shape import Path
 
 _MOST_OPENED = 800  # objects and lists; Python's reader, which reads all other records, nests hardly deeper
@@ -52,37 +53,21 @@ class DebeziumParser:
     """Parses the records of one stream.
 
     Args:
-        columns: all columns of the stream.
-        deleted_on: the primary key of the table, which a deletion names. If it is empty, deletions are
-            skipped.
-        stream: the name of the stream, for errors.
-        key: the columns of the join key.
-        updates: whether an update is a row.
-        ignoring: whether a row image may have other columns, which are left out.
-        paths: for each column of a row image the names of the nested members that lead to it. Those that are
-            not nullable have a value. They have all columns of `deleted_on`. `None`: a row image has all
-            columns, by their names.
+        records: what the records may say. Its punctuations are deletions, and restrict the columns of
+            `rules.deleted_on` alone; a row image has all of these.
+        rules: what its changes are.
     """
 
-    def __init__(
-        self,
-        columns: Mapping[str, ColumnType],
-        deleted_on: Sequence[str],
-        stream: str,
-        *,
-        key: Sequence[str],
-        updates: bool,
-        ignoring: bool = False,
-        paths: Mapping[str, Path] | None = None,
-    ) -> None:
-        self._paths = paths = {name: (name,) for name in columns} if paths is None else paths
+    def __init__(self, records: RecordSpec, rules: ChangeRules) -> None:
+        columns, key, ignoring = records.columns, records.named, records.ignoring
+        self._paths = paths = records.value_paths
         self._shape = shape_of(paths)
         self._ignoring = ignoring
-        self._rules = ChangeRules(updates, tuple(deleted_on))
-        self._flat = JsonParser(columns, deleted_on, stream, key=key, ignoring=ignoring, paths=paths)
+        self._rules = rules
+        self._flat = JsonParser(replace(records, punctuated_on=rules.deleted_on, heartbeat_on=None))
         # If the primary key is the join key, deletions name keys and are read a column at a time. Deletions
         # of any other primary key are promises and are read one by one.
-        named = {name: columns[name].required for name in key} if set(key) == set(deleted_on) else {}
+        named = key if key.keys() == set(rules.deleted_on) else {}
         self._forms = [
             _Form(columns, paths, named, self._rules.row_ops, path, ignoring=extra)
             for extra in ((False, True) if ignoring else (False,))

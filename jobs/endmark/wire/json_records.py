@@ -24,12 +24,9 @@ from endmark.wire.shape import shape_of
 from endmark.wire.spelling import WS, members, naming, row
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from endmark.punctuation.punctuation import Punctuation
     from endmark.state.search import Bools, Ints
-    from endmark.types import ColumnType
-    from endmark.wire.shape import Path
+    from endmark.wire.record_spec import RecordSpec
 
 MARK = "$punctuation"
 _BEGINS_AS_PUNCTUATION = rf'^{WS}\{{{WS}"{re.escape(MARK)}"'
@@ -72,41 +69,23 @@ class JsonParser:
     """Parses the records of one stream.
 
     Args:
-        columns: all columns of the stream, which punctuations name.
-        punctuated_on: the columns that punctuations may restrict; empty for a stream without punctuations.
-        stream: the name of the stream, for errors.
-        key: the columns of the key that a punctuation may name; `None` takes `punctuated_on`.
-        heartbeat_on: the column that a heartbeat may restrict; `None` if the stream has no heartbeats.
-        ignoring: whether a row may have other members, which are left out.
-        paths: for each column of a row the names of the nested members that lead to it. Those that are not
-            nullable have a value. `None`: a row has all columns, by their names.
+        records: what the records may say.
     """
 
-    def __init__(
-        self,
-        columns: Mapping[str, ColumnType],
-        punctuated_on: Sequence[str],
-        stream: str = "records",
-        *,
-        key: Sequence[str] | None = None,
-        heartbeat_on: str | None = None,
-        ignoring: bool = False,
-        paths: Mapping[str, Path] | None = None,
-    ) -> None:
-        self._stream = stream
-        self._heartbeat_on = heartbeat_on
-        self.columns = dict(columns)
-        self._ignoring = ignoring
-        self.punctuated_on = {name: self.columns[name].required for name in punctuated_on}
-        self._paths = {name: (name,) for name in self.columns} if paths is None else paths
-        self._in_rows = {name: self.columns[name] for name in self._paths}
+    def __init__(self, records: RecordSpec) -> None:
+        self._stream = records.stream
+        self._heartbeat_on = records.heartbeat_on
+        self.columns = dict(records.columns)
+        self._ignoring = records.ignoring
+        self.punctuated_on = {name: self.columns[name].required for name in records.punctuated_on}
+        self._paths, self._in_rows = records.value_paths, records.in_rows
         self._shape = shape_of(self._paths)
         self._row = row(self.columns, self._shape)
-        self._row_with_extra = row(self.columns, self._shape, ignoring=True) if ignoring else None
-        named = self.punctuated_on if key is None else {name: self.columns[name].required for name in key}
+        self._row_with_extra = row(self.columns, self._shape, ignoring=True) if records.ignoring else None
+        named = records.named
         closes = bool(named) and named.keys() <= self.punctuated_on.keys()
         self._punctuation = members({MARK: naming(named)}) if closes else None
-        self._rows = JsonReader(self._in_rows, self._paths, ignoring=ignoring)
+        self._rows = JsonReader(self._in_rows, self._paths, ignoring=records.ignoring)
         self._closed_keys = JsonReader(named, {name: (MARK, name, "equals") for name in named})
 
     def parse(self, values: pa.Array) -> Parsed:

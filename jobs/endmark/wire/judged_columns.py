@@ -15,11 +15,12 @@ from endmark.wire.merging import merged, placed
 from endmark.wire.rejection import Rejection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from endmark.state.search import Bools, Ints
     from endmark.types import ColumnType
     from endmark.wire.json_records import Parsed
+    from endmark.wire.record_spec import RecordSpec
     from endmark.wire.values import Values
 
 _OPENING = f'{{"{MARK}": '.encode()
@@ -106,27 +107,13 @@ def sound_rows(none: Parsed, columns: Columns, *, extra: bool) -> Parsed:
     return replace(none, rows=rows, row_at=at, rejections=_rejections(columns), extra=len(at) if extra else 0)
 
 
-def punctuations_in_json(
-    columns: Mapping[str, ColumnType],
-    punctuated_on: Sequence[str],
-    stream: str,
-    *,
-    key: Sequence[str],
-    heartbeat_on: str | None,
-    in_rows: Iterable[str],
-) -> tuple[JsonParser, Parsed]:
+def punctuations_in_json(records: RecordSpec) -> tuple[JsonParser, Parsed]:
     """Return the parser that `promised` needs, and what a parser of the stream finds among no records.
 
     Args:
-        columns: all columns of the stream, which punctuations name.
-        punctuated_on: the columns that punctuations may restrict.
-        stream: the name of the stream, for errors.
-        key: the columns of the key that a punctuation may name.
-        heartbeat_on: the column that a heartbeat may restrict; `None` if the stream has no heartbeats.
-        in_rows: the columns that the value of a row has.
+        records: what the records of the stream may say.
     """
-    paths = {name: (name,) for name in in_rows}
-    parser = JsonParser(columns, punctuated_on, stream, key=key, heartbeat_on=heartbeat_on, paths=paths)
+    parser = JsonParser(records.flat)
     return parser, parser.parse(pa.array([], pa.binary()))
 
 

@@ -33,14 +33,14 @@ from endmark.wire.proto_schema import ProtoSchema
 from endmark.wire.rejection import UnreadableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     from endmark.schema_registry import Schema
     from endmark.state.search import Ints
     from endmark.wire.framed_records import Bytes, WriterSchemas
     from endmark.wire.json_records import Parsed
-    from endmark.wire.proto_layout import Path
     from endmark.wire.proto_schema import ProtoMessage
+    from endmark.wire.record_spec import RecordSpec
 
 PUNCTUATION = "endmark.Punctuation"
 _TEXT = "punctuation"
@@ -52,56 +52,28 @@ class ProtoParser(FramedParser):
     """Parses the records of one stream.
 
     Args:
-        columns: all columns of the stream, which punctuations name.
-        punctuated_on: the columns that punctuations may restrict.
-        stream: the name of the stream, for errors.
+        records: what the records may say. Their members are the fields of messages.
         schemas: the schemas of the writers.
-        key: the columns of the key that a punctuation may name.
-        heartbeat_on: the column that a heartbeat may restrict; `None` if the stream has no heartbeats.
-        ignoring: whether a writer's message may have other fields, which are left out.
-        paths: for each column of a row the names of the nested fields that lead to it. Those that are not
-            nullable have a value.
     """
 
-    def __init__(
-        self,
-        columns: Mapping[str, ColumnType],
-        punctuated_on: Sequence[str],
-        stream: str,
-        schemas: WriterSchemas,
-        *,
-        key: Sequence[str],
-        heartbeat_on: str | None,
-        ignoring: bool,
-        paths: Mapping[str, Path],
-    ) -> None:
-        in_rows = {name: columns[name] for name in paths}
-        flat, none = punctuations_in_json(
-            columns, punctuated_on, stream, key=key, heartbeat_on=heartbeat_on, in_rows=in_rows
-        )
-        layout = partial(_layout, columns=in_rows, paths=paths, ignoring=ignoring)
+    def __init__(self, records: RecordSpec, schemas: WriterSchemas) -> None:
+        punctuations, none = punctuations_in_json(records)
 
         def reader(schema: Schema) -> _ProtoReader:
-            return _ProtoReader(schema, layout, flat, none, framed=schemas.framed)
+            layout = partial(_layout, records=records)
+            return _ProtoReader(schema, layout, punctuations, none, framed=schemas.framed)
 
         super().__init__(schemas, reader, none)
 
 
-def _layout(
-    schema: ProtoSchema,
-    message: ProtoMessage,
-    *,
-    columns: Mapping[str, ColumnType],
-    paths: Mapping[str, Path],
-    ignoring: bool,
-) -> ProtoLayout:
+def _layout(schema: ProtoSchema, message: ProtoMessage, *, records: RecordSpec) -> ProtoLayout:
     """Return the layout of a message of rows, or of punctuations.
 
     Raises:
         UnreadableError: the message does not give the columns.
     """
     if message.name != PUNCTUATION:
-        return ProtoLayout(schema, message, columns, paths, ignoring=ignoring)
+        return ProtoLayout(schema, message, records.in_rows, records.value_paths, ignoring=records.ignoring)
     if not any(each.name == _TEXT and each.kind == "string" for each in message.fields):
         raise UnreadableError("bad_schema", f"{PUNCTUATION} has no field {_TEXT!r} of type string")
     return ProtoLayout(schema, message, {_TEXT: ColumnType.STRING}, {_TEXT: (_TEXT,)}, ignoring=True)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from endmark.wire.json_reader import FIRST, LAST, mask
 from endmark.wire.json_records import JsonParser
+from endmark.wire.record_spec import RecordSpec
 from endmark.wire.rejection import Rejection
 from endmark.wire.spelling import example
 from endmark.wire.unquoted import UnquotedReader, scattered
@@ -74,7 +75,11 @@ class RecordReader:
     def __init__(self, taken: RecordColumns) -> None:
         self._taken = taken
         kinds = {name: taken.columns[name] for name in taken.members}
-        self._key = JsonParser(kinds, (), "the key", ignoring=True, paths=taken.members) if kinds else None
+        self._key = (
+            JsonParser(RecordSpec(kinds, (), "the key", ignoring=True, paths=taken.members))
+            if kinds
+            else None
+        )
         self._texts = {name: UnquotedReader(taken.columns[name]) for name in (*taken.keys, *taken.headers)}
 
     def added(self, parsed: Parsed, records: pa.RecordBatch) -> Parsed:

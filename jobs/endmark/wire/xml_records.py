@@ -27,11 +27,11 @@ from endmark.wire.spelling import pattern
 from endmark.wire.translation import parse_translated
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping
 
     import pyarrow as pa
 
-    from endmark.types import ColumnType
+    from endmark.wire.record_spec import RecordSpec
 
 BLANKS = " \t\r\n"
 
@@ -40,43 +40,17 @@ class XmlParser:
     """Parses the records of one stream.
 
     Args:
-        columns: all columns of the stream, which punctuations name.
-        punctuated_on: the columns that punctuations may restrict.
-        stream: the name of the stream, for errors.
-        key: the columns of the key that a punctuation may name.
+        records: what the records may say. Their members are elements, none of which is within another one.
         most: the most bytes that a record may have.
-        heartbeat_on: the column that a heartbeat may restrict; `None` if the stream has no heartbeats.
-        ignoring: whether a row may have other elements, which are left out, whatever they hold.
-        of_value: the columns that a row has. Those that are not nullable have a value. `None`: a row has all.
     """
 
-    def __init__(
-        self,
-        columns: Mapping[str, ColumnType],
-        punctuated_on: Sequence[str],
-        stream: str,
-        *,
-        key: Sequence[str],
-        most: int,
-        heartbeat_on: str | None = None,
-        ignoring: bool = False,
-        of_value: Collection[str] | None = None,
-    ) -> None:
-        self._stream = stream
+    def __init__(self, records: RecordSpec, *, most: int) -> None:
+        self._stream = records.stream
         self._most = most
-        self._columns = columns
-        self._domains = {name: kind.spelled for name, kind in columns.items()}
-        of_value = columns.keys() if of_value is None else of_value
-        self._known = of_value if ignoring else None
-        self._flat = JsonParser(
-            columns,
-            punctuated_on,
-            stream,
-            key=key,
-            heartbeat_on=heartbeat_on,
-            ignoring=ignoring,
-            paths={name: (name,) for name in of_value},
-        )
+        self._columns = records.columns
+        self._domains = {name: kind.spelled for name, kind in records.columns.items()}
+        self._known = records.value_paths.keys() if records.ignoring else None
+        self._flat = JsonParser(records.flat)
 
     def parse(self, values: pa.Array) -> Parsed:
         """Parse the records in a binary array. No record raises: bad ones are in `rejections`."""

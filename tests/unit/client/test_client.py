@@ -25,6 +25,7 @@ from endmark.errors import MissingPartError
 from endmark.punctuation.pattern import Between
 from endmark.types import ColumnType
 from endmark.wire.json_records import JsonParser
+from endmark.wire.record_spec import RecordSpec
 from endmark_feed.producer import create_topics
 
 PAGE = (Path(__file__).parents[3] / "docs" / "producers.md").read_text()
@@ -102,7 +103,7 @@ def test_what_is_sent_is_read_as_it_was(broker: Broker) -> None:
         stream.punctuate({"sold": anything()})
     values = [value for part in read_back(broker, "client-types") for value in part]
     columns = {name: ColumnType.parse(kind) for name, kind in COLUMNS.items()}
-    parser = JsonParser(columns, list(COLUMNS), "client-types", key=["item_id"])
+    parser = JsonParser(RecordSpec(columns, list(COLUMNS), "client-types", key=["item_id"]))
     parsed = parser.parse(pa.array(values, pa.binary()))
 
     assert not parsed.rejections
@@ -221,7 +222,7 @@ def test_a_heartbeat_goes_to_every_partition(broker: Broker) -> None:
                 stream.heartbeat(slip)  # type: ignore[arg-type]
     found = read_back(broker, topic)
     columns = {name: ColumnType.parse(kind) for name, kind in COLUMNS.items()}
-    parser = JsonParser(columns, (), topic, key=["item_id"], heartbeat_on="at")
+    parser = JsonParser(RecordSpec(columns, (), topic, key=["item_id"], heartbeat_on="at"))
     parsed = parser.parse(pa.array([value for values in found for value in values], pa.binary()))
 
     assert [len(values) for values in found] == [1] * PARTITIONS

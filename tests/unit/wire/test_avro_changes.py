@@ -18,6 +18,7 @@ from endmark.types import ColumnType
 from endmark.wire.avro_records import AvroParser
 from endmark.wire.framed_records import FramedParser
 from endmark.wire.json_records import Parsed
+from endmark.wire.record_spec import RecordSpec
 from endmark.wire.rejection import UnreadableError
 from endmark.wire.unavailable_values import without_unavailable
 from support.avro_records import Schemas
@@ -324,7 +325,7 @@ def test_types_that_kafka_connect_names(kind: Any, value: Any, column: str, foun
     """In any records of Avro, such as flattened changes. A column that does not take the type has `None`."""
     schema = {"type": "record", "name": "Row", "fields": [{"name": "c", "type": ["null", kind]}]}
     texts = Schemas({1: json.dumps(schema)})
-    made = AvroParser({"c": ColumnType.parse(column)}, (), "s", texts, key=())
+    made = AvroParser(RecordSpec({"c": ColumnType.parse(column)}, (), "s", key=()), texts)
     plain = schema | {"fields": [{"name": "c", "type": ["null", kind if kind == "string" else kind["type"]]}]}
 
     parsed = made.parse(pa.array([framed(1, encoded(plain, {"c": value}))], pa.binary()))
@@ -340,7 +341,9 @@ def test_types_that_kafka_connect_names(kind: Any, value: Any, column: str, foun
 def test_times_with_a_zone_that_are_none(text: Any, reason: str) -> None:
     zoned = timed("string", "ZonedTimestamp")
     schema = {"type": "record", "name": "Row", "fields": [{"name": "c", "type": zoned}]}
-    made = AvroParser({"c": ColumnType.TIMESTAMP}, (), "s", Schemas({1: json.dumps(schema)}), key=())
+    made = AvroParser(
+        RecordSpec({"c": ColumnType.TIMESTAMP}, (), "s", key=()), Schemas({1: json.dumps(schema)})
+    )
     texts = [text if isinstance(text, bytes) else text.encode(), b"2026-01-31T12:00:00.123456Z"]
 
     parsed = made.parse(pa.array([framed(1, bytes([2 * len(each)]) + each) for each in texts], pa.binary()))
@@ -352,7 +355,9 @@ def test_times_with_a_zone_that_are_none(text: Any, reason: str) -> None:
 def test_a_logical_type_of_avro_counts_before_the_name_of_connect() -> None:
     kind = logical("long", "timestamp-millis") | {"connect.name": "io.debezium.time.MicroTimestamp"}
     schema = {"type": "record", "name": "Row", "fields": [{"name": "c", "type": kind}]}
-    made = AvroParser({"c": ColumnType.TIMESTAMP}, (), "s", Schemas({1: json.dumps(schema)}), key=())
+    made = AvroParser(
+        RecordSpec({"c": ColumnType.TIMESTAMP}, (), "s", key=()), Schemas({1: json.dumps(schema)})
+    )
 
     parsed = made.parse(pa.array([framed(1, b"\2")], pa.binary()))
 

@@ -16,6 +16,7 @@ from endmark.schema_registry import RegistryUnreachableError, Schema, SchemaFile
 from endmark.types import ColumnType
 from endmark.wire.avro_records import AvroParser
 from endmark.wire.json_records import Parsed
+from endmark.wire.record_spec import RecordSpec
 from endmark.wire.rejection import UnreadableError
 from support.avro_records import Schemas
 from support.avro_registry import PUNCTUATION, encoded, framed, logical, punctuation
@@ -49,7 +50,7 @@ def parse(
     kinds = {name: ColumnType.parse(kind) for name, kind in columns.items()}
     texts = Schemas({number: json.dumps(schema) for number, schema in schemas.items()})
     parser = AvroParser(
-        kinds, ("item_id",), "bids", texts, key=("item_id",), heartbeat_on="at", ignoring=ignoring
+        RecordSpec(kinds, ("item_id",), "bids", key=("item_id",), heartbeat_on="at", ignoring=ignoring), texts
     )
     return parser.parse(pa.array(values, pa.binary()))
 
@@ -159,7 +160,7 @@ def test_an_error_names_the_way_to_a_column(inner: Any, error: str) -> None:
     schema = {"type": "record", "name": "Row", "fields": [{"name": "order", "type": inner}]}
 
     ignoring = "number" in str(inner)
-    parser = AvroParser(columns, (), "bids", Schemas(), key=(), ignoring=ignoring, paths=paths)
+    parser = AvroParser(RecordSpec(columns, (), "bids", key=(), ignoring=ignoring, paths=paths), Schemas())
 
     with pytest.raises(UnreadableError, match=re.escape(error)):
         parser.require(Schema(json.dumps(schema)))
@@ -324,7 +325,7 @@ def test_records_without_a_frame() -> None:
     """A file has the schema of them all."""
     file = SchemaFile("bids.avsc", json.dumps([FIRST, PUNCTUATION]))
     kinds = {name: ColumnType.parse(kind) for name, kind in COLUMNS.items()}
-    parser = AvroParser(kinds, ("item_id",), "bids", file, key=("item_id",))
+    parser = AvroParser(RecordSpec(kinds, ("item_id",), "bids", key=("item_id",)), file)
     row = encoded([FIRST, PUNCTUATION], ("shop.Bid", ROW))
 
     parsed = parser.parse(
@@ -342,7 +343,7 @@ def test_a_registry_that_is_away_stops_the_parser() -> None:
         def schema(self, number: int) -> Schema:
             raise RegistryUnreachableError("away")
 
-    parser = AvroParser({"item_id": ColumnType.LONG}, (), "bids", Away(), key=())
+    parser = AvroParser(RecordSpec({"item_id": ColumnType.LONG}, (), "bids", key=()), Away())
     with pytest.raises(RegistryUnreachableError):
         parser.parse(pa.array([framed(1, b"\2")], pa.binary()))
     assert parser.parse(pa.array([], pa.binary())).rows.num_rows == 0
@@ -384,7 +385,9 @@ def test_the_ends_of_ranges(column: str, kind: Any, value: Any, sound: bool) -> 
         encodes, value = record(c="bytes"), {"c": value}
     else:
         encodes, value = schema, {"c": value}
-    parser = AvroParser({"c": ColumnType.parse(column)}, (), "s", Schemas({1: json.dumps(schema)}), key=())
+    parser = AvroParser(
+        RecordSpec({"c": ColumnType.parse(column)}, (), "s", key=()), Schemas({1: json.dumps(schema)})
+    )
 
     parsed = parser.parse(pa.array([framed(1, encoded(encodes, value))], pa.binary()))
 

@@ -13,8 +13,10 @@ from endmark.pipeline.formats import FORMATS
 from endmark.punctuation.pattern import Equals
 from endmark.types import ColumnType
 from endmark.wire import debezium
+from endmark.wire.change import ChangeRules
 from endmark.wire.debezium import DebeziumParser
 from endmark.wire.json_records import Parsed
+from endmark.wire.record_spec import RecordSpec
 from endmark.wire.unavailable_values import without_unavailable
 from support.formats import envelope
 
@@ -27,7 +29,7 @@ def order(number: int) -> Record:
 
 
 def parse(*values: bytes | None, updates: bool = False, key: tuple[str, ...] = ("order_id",)) -> Parsed:
-    parser = DebeziumParser(COLUMNS, ("order_id",), "orders", key=key, updates=updates)
+    parser = DebeziumParser(RecordSpec(COLUMNS, (), "orders", key=key), ChangeRules(updates, ("order_id",)))
     return parser.parse(pa.array(values, pa.binary()))
 
 
@@ -72,7 +74,9 @@ def test_a_new_column_of_the_table_is_ignored_where_it_is_declared_to_be(
 
     def parser(*, ignoring: bool) -> DebeziumParser:
         key = ("order_id",)
-        return DebeziumParser(columns, key, "orders", key=key, updates=True, ignoring=ignoring)
+        return DebeziumParser(
+            RecordSpec(columns, (), "orders", key=key, ignoring=ignoring), ChangeRules(True, tuple(key))
+        )
 
     strict = parser(ignoring=False).parse(batch)
     monkeypatch.setattr(debezium, "read_document", None)
@@ -130,7 +134,7 @@ def test_a_primary_key_beside_the_join_key_is_promised() -> None:
 
 def test_deletions_without_effect_are_skipped() -> None:
     """Whatever their image has, and in any spelling. Other records stay in their places."""
-    parser = DebeziumParser(COLUMNS, (), "orders", key=("order_id",), updates=False)
+    parser = DebeziumParser(RecordSpec(COLUMNS, (), "orders", key=("order_id",)), ChangeRules(False, ()))
     values = [
         envelope("d", order(4), None),
         envelope("c", None, order(5)),

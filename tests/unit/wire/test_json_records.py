@@ -17,6 +17,7 @@ from endmark.punctuation.pattern import Between
 from endmark.types import ColumnType
 from endmark.wire import json_records
 from endmark.wire.json_records import JsonParser
+from endmark.wire.record_spec import RecordSpec
 
 COLUMNS = {
     "id": ColumnType.LONG,
@@ -27,7 +28,7 @@ COLUMNS = {
     "day": ColumnType.DATE,
     "fee": ColumnType.decimal(6, 2),
 }
-PARSER = JsonParser(COLUMNS, ("id",))
+PARSER = JsonParser(RecordSpec(COLUMNS, ("id",)))
 GOOD: dict[str, Any] = {
     "id": 1,
     "price": 2.5,
@@ -116,7 +117,7 @@ NULLABLE = {
 @pytest.mark.parametrize("ignoring", [False, True])
 def test_a_nullable_column_may_be_null_or_missing(ignoring: bool) -> None:
     """All others may not, and a value that is there must be one of the column."""
-    parser = JsonParser(NULLABLE, ("id",), ignoring=ignoring)
+    parser = JsonParser(RecordSpec(NULLABLE, ("id",), ignoring=ignoring))
     without = {name: None for name in NULLABLE if name not in ("id", "at")}
     least = {name: GOOD[name] for name in ("id", "at")}
     refused = [record(at=None), record(id=None), record(fee=1), record(day="2026-02-30"), record(price="")]
@@ -143,7 +144,7 @@ def test_a_nullable_column_may_be_null_or_missing(ignoring: bool) -> None:
 
 def test_other_members_are_left_out_where_they_are_ignored() -> None:
     """Columns stay as strict as they are, and a punctuation has no other members."""
-    parser = JsonParser(COLUMNS, ("id",), ignoring=True)
+    parser = JsonParser(RecordSpec(COLUMNS, ("id",), ignoring=True))
     deep: Any = 1
     for _ in range(20):
         deep = [{"id": "x", "more": deep}]
@@ -174,7 +175,7 @@ def test_ignored_members_of_usual_depth_are_not_read_one_by_one(monkeypatch: pyt
     monkeypatch.setattr(json_records, "respell", None)
     nested = {"more": {"a": [1, -2.5e3, {"b": "]}", "c": [[], {}]}], "d": None}, "Id": True, "name_": "n"}
 
-    parsed = JsonParser(COLUMNS, ("id",), ignoring=True).parse(values(record(**nested), record()))
+    parsed = JsonParser(RecordSpec(COLUMNS, ("id",), ignoring=True)).parse(values(record(**nested), record()))
 
     assert (parsed.rows.num_rows, parsed.extra) == (2, 1)
 
@@ -212,7 +213,7 @@ def test_punctuations_are_told_from_rows() -> None:
 
 def test_stream_without_punctuations_takes_none() -> None:
     """A punctuation on a stream that declares none is a dead letter, not a row."""
-    parsed = JsonParser(COLUMNS, ()).parse(values(b'{"$punctuation": {"id": {"equals": 5}}}'))
+    parsed = JsonParser(RecordSpec(COLUMNS, ())).parse(values(b'{"$punctuation": {"id": {"equals": 5}}}'))
 
     assert [rejection.reason for rejection in parsed.rejections] == ["bad_punctuation"]
 
@@ -238,7 +239,7 @@ def test_rejection_names_the_field_and_an_example(changes: dict[str, Any], says:
 
 def test_punctuation_of_many_columns() -> None:
     """Its values come as columns of the stream's own types; a rejected one is told what it should be."""
-    parser = JsonParser(COLUMNS, ("fee", "day"))
+    parser = JsonParser(RecordSpec(COLUMNS, ("fee", "day")))
     good = b'{"$punctuation": {"day": {"equals": "2026-01-31"}, "fee": {"equals": "12.3"}}}'
     parsed = parser.parse(values(record(), good, good.replace(b"12.3", b"12.30"), good.replace(b"12.3", b"")))
 
@@ -255,11 +256,11 @@ def test_keys_are_named_by_the_key_columns_alone() -> None:
     wider = b'{"$punctuation": {"id": {"equals": 1}, "name": {"equals": "a"}}}'
     named = b'{"$punctuation": {"id": {"equals": 1}}}'
 
-    parsed = JsonParser(COLUMNS, ("name", "id"), "lots", key=("id",)).parse(values(wider, named))
+    parsed = JsonParser(RecordSpec(COLUMNS, ("name", "id"), "lots", key=("id",))).parse(values(wider, named))
     assert parsed.closed_keys.to_pylist() == [{"id": 1}]
     assert [(at, promise.names()) for at, promise in parsed.promises] == [(0, ("id", "name"))]
 
-    parsed = JsonParser(COLUMNS, ("name",), "lots", key=("id",)).parse(values(wider, named))
+    parsed = JsonParser(RecordSpec(COLUMNS, ("name",), "lots", key=("id",))).parse(values(wider, named))
     assert (parsed.closed_keys.num_rows, parsed.promises, len(parsed.rejections)) == (0, [], 2)
 
 
@@ -275,7 +276,9 @@ def test_punctuations_of_other_shapes() -> None:
         (b'{"$punctuation": {"id": {"between": {"to": "9"}}}}', "attribute 'id': '9' is no long"),
         (b'{"$punctuation": {"id": {"below": 9}}}', "a pattern has one member: anything, equals"),
     ]
-    parsed = JsonParser(COLUMNS, ("id",), "lots").parse(values(until, *(record for record, _ in rejected)))
+    parsed = JsonParser(RecordSpec(COLUMNS, ("id",), "lots")).parse(
+        values(until, *(record for record, _ in rejected))
+    )
 
     [(at, promise)] = parsed.promises
     assert (at, promise.patterns) == (0, (("id", Between(high=9, high_open=True)),))
@@ -290,7 +293,7 @@ def test_heartbeats_need_no_declaration(punctuated_on: tuple[str, ...]) -> None:
     declared."""
     heartbeat = b'{"$punctuation": {"at": {"between": {"to": "2026-01-31T00:00:00Z"}}}}'
     other = heartbeat.replace(b'"to"', b'"from"')
-    parser = JsonParser(COLUMNS, punctuated_on, "lots", heartbeat_on="at")
+    parser = JsonParser(RecordSpec(COLUMNS, punctuated_on, "lots", heartbeat_on="at"))
     parsed = parser.parse(values(heartbeat, record(), other))
 
     declared = "at" in punctuated_on
@@ -301,7 +304,7 @@ def test_heartbeats_need_no_declaration(punctuated_on: tuple[str, ...]) -> None:
         assert parsed.rejections[0].error == (
             "this stream has no `punctuated_on`, so it takes no punctuations but heartbeats on 'at'"
         )
-    none = JsonParser(COLUMNS, punctuated_on, "lots").parse(values(heartbeat))
+    none = JsonParser(RecordSpec(COLUMNS, punctuated_on, "lots")).parse(values(heartbeat))
     assert bool(none.promises) == declared
 
 
@@ -320,7 +323,7 @@ def test_ends_are_values_of_their_column(end: str, fits: bool) -> None:
     """An end with more digits than the column can have is a producer's mistake."""
     value = json.dumps({"$punctuation": {"fee": {"between": {"to": end}}}}).encode()
 
-    assert bool(JsonParser(COLUMNS, ("fee",)).parse(values(value)).promises) == fits
+    assert bool(JsonParser(RecordSpec(COLUMNS, ("fee",))).parse(values(value)).promises) == fits
 
 
 @settings(max_examples=300, deadline=None)
@@ -359,7 +362,7 @@ INNER_KINDS = {
 @pytest.mark.parametrize("ignoring", [False, True])
 def test_members_of_inner_objects_are_columns(value: bytes, row: dict[str, Any], ignoring: bool) -> None:
     """A missing object, or null in its place, is a null of each column in it."""
-    parsed = JsonParser(INNER_KINDS, ("id",), paths=INNER, ignoring=ignoring).parse(values(value))
+    parsed = JsonParser(RecordSpec(INNER_KINDS, ("id",), paths=INNER, ignoring=ignoring)).parse(values(value))
 
     assert (parsed.rows.to_pylist(), parsed.rejections, parsed.extra) == ([row], [], 0)
 
@@ -380,7 +383,7 @@ def test_members_of_inner_objects_are_columns(value: bytes, row: dict[str, Any],
 @pytest.mark.parametrize("ignoring", [False, True])
 def test_wrong_members_of_inner_objects(order: bytes, reason: str, error: str, ignoring: bool) -> None:
     """The error has the whole path."""
-    parser = JsonParser(INNER_KINDS, (), paths=INNER, ignoring=ignoring)
+    parser = JsonParser(RecordSpec(INNER_KINDS, (), paths=INNER, ignoring=ignoring))
     [rejection] = parser.parse(values(b'{"fee": "1", "order": %s}' % order)).rejections
 
     assert rejection.reason == reason
@@ -395,8 +398,8 @@ def test_inner_objects_are_strict_unless_others_are_ignored() -> None:
         b'{"fee": "1", "order": {"id": 7, "$punctuation": 1}}',
         b'{"fee": "1", "id": 7, "order": {"id": 8}}',
     )
-    ignored = JsonParser(INNER_KINDS, ("id",), paths=INNER, ignoring=True).parse(values(*sent))
-    strict = JsonParser(INNER_KINDS, ("id",), paths=INNER).parse(values(*sent))
+    ignored = JsonParser(RecordSpec(INNER_KINDS, ("id",), paths=INNER, ignoring=True)).parse(values(*sent))
+    strict = JsonParser(RecordSpec(INNER_KINDS, ("id",), paths=INNER)).parse(values(*sent))
 
     assert [row["id"] for row in ignored.rows.to_pylist()] == [7, 7, 7, 8]
     assert (ignored.extra, ignored.rejections) == (4, [])
@@ -418,7 +421,9 @@ def test_objects_in_objects_are_read_to_a_usual_depth(ignoring: bool) -> None:
             if depth % 2
             else {levels[depth]: inner, "id": depth}
         )
-    parser = JsonParser(dict.fromkeys(levels, ColumnType.LONG), (), paths=paths, ignoring=ignoring)
+    parser = JsonParser(
+        RecordSpec(dict.fromkeys(levels, ColumnType.LONG), (), paths=paths, ignoring=ignoring)
+    )
     text = json.dumps(inner)
     parsed = parser.parse(values((text if ignoring else text.replace(', "also": [7]', "")).encode()))
 
@@ -430,7 +435,9 @@ def test_objects_in_objects_are_read_to_a_usual_depth(ignoring: bool) -> None:
 def test_commas_stand_between_members_alone(order: tuple[str, ...], ignoring: bool) -> None:
     """Also beside an object that is longer than the other members, wherever it stands."""
     paths = {"id": ("id",), "name": ("deep", "name"), "at": ("deep", "at"), "fee": ("fee",)}
-    parser = JsonParser({name: COLUMNS[name] for name in paths}, (), paths=paths, ignoring=ignoring)
+    parser = JsonParser(
+        RecordSpec({name: COLUMNS[name] for name in paths}, (), paths=paths, ignoring=ignoring)
+    )
     members = {
         "id": '"id": 1',
         "deep": '"deep": {"name": "a", "at": "2026-01-01T00:00:00Z"}',
@@ -455,7 +462,7 @@ def test_commas_stand_between_members_alone(order: tuple[str, ...], ignoring: bo
 
 def test_a_punctuation_names_a_column_wherever_rows_have_it() -> None:
     parser = JsonParser(
-        INNER_KINDS | {"tenant": ColumnType.STRING}, ("id", "tenant"), paths=INNER, key=("id",)
+        RecordSpec(INNER_KINDS | {"tenant": ColumnType.STRING}, ("id", "tenant"), paths=INNER, key=("id",))
     )
     named = b'{"$punctuation": {"id": {"equals": 7}}}'
     wider = b'{"$punctuation": {"tenant": {"equals": "north"}}}'
@@ -470,10 +477,10 @@ def test_a_punctuation_names_a_column_wherever_rows_have_it() -> None:
 def test_the_mark_of_a_deleted_row_is_never_ignored() -> None:
     """A flattened change of Debezium would else be a row like others, after the row was deleted."""
     sent = values(record(), record(__deleted="true"), record(more={"__deleted": "true"}))
-    strict = JsonParser(COLUMNS, ("id",), ignoring=True).parse(sent)
+    strict = JsonParser(RecordSpec(COLUMNS, ("id",), ignoring=True)).parse(sent)
     kinds = COLUMNS | {"deleted": ColumnType.parse("string?")}
     paths = {name: (name,) for name in COLUMNS} | {"deleted": ("__deleted",)}
-    declared = JsonParser(kinds, ("id",), ignoring=True, paths=paths).parse(sent)
+    declared = JsonParser(RecordSpec(kinds, ("id",), ignoring=True, paths=paths)).parse(sent)
 
     assert strict.row_at.tolist() == [0, 2]
     [rejection] = strict.rejections

@@ -16,6 +16,7 @@ from endmark.schema_registry import Schema, SchemaFile
 from endmark.types import ColumnType
 from endmark.wire.json_records import Parsed
 from endmark.wire.proto_records import ProtoParser
+from endmark.wire.record_spec import RecordSpec
 from endmark.wire.rejection import UnreadableError
 from support.avro_records import Schemas
 from support.proto_registry import PUNCTUATION, encoded, framed, punctuation
@@ -48,14 +49,10 @@ def parse(
     kinds = {name: ColumnType.parse(kind) for name, kind in columns.items()}
     paths = {name: tuple(name.split("__")) for name in kinds}
     parser = ProtoParser(
-        kinds,
-        ("item_id",),
-        "bids",
+        RecordSpec(
+            kinds, ("item_id",), "bids", key=("item_id",), heartbeat_on="at", ignoring=ignoring, paths=paths
+        ),
         Schemas(dict(schemas)),
-        key=("item_id",),
-        heartbeat_on="at",
-        ignoring=ignoring,
-        paths=paths,
     )
     return parser.parse(pa.array(values, pa.binary()))
 
@@ -325,7 +322,7 @@ def test_records_without_a_frame() -> None:
     kinds = {name: ColumnType.parse(kind) for name, kind in COLUMNS.items()}
     paths = {name: (name,) for name in kinds}
     file = SchemaFile("bids.proto", FIRST)
-    parser = ProtoParser(kinds, (), "bids", file, key=(), heartbeat_on=None, ignoring=False, paths=paths)
+    parser = ProtoParser(RecordSpec(kinds, (), "bids", key=(), paths=paths), file)
     row = encoded(FIRST, "shop.Bid", VALUE)
 
     parsed = parser.parse(pa.array([row, row[:-1]], pa.binary()))
@@ -356,14 +353,10 @@ def test_a_message_of_another_file() -> None:
     paths = {"cents": ("paid", "cents"), "currency": ("paid", "of"), "at": ("at",)}
     kinds = {"cents": "long", "currency": "string", "at": "timestamp"}
     parser = ProtoParser(
-        {name: ColumnType.parse(kind) for name, kind in kinds.items()},
-        (),
-        "orders",
+        RecordSpec(
+            {name: ColumnType.parse(kind) for name, kind in kinds.items()}, (), "orders", key=(), paths=paths
+        ),
         Schemas({1: order}, imports),
-        key=(),
-        heartbeat_on=None,
-        ignoring=False,
-        paths=paths,
     )
     # An order by its bytes: 7 cents, of the currency with number 1, and 9 s since 1970.
     parsed = parser.parse(pa.array([framed(1, b"\x0a\x04\x08\x07\x10\x01\x12\x02\x08\x09")], pa.binary()))

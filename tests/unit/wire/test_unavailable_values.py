@@ -9,9 +9,10 @@ import pytest
 
 from endmark.types import ColumnType
 from endmark.wire.json_records import JsonParser
+from endmark.wire.record_spec import RecordSpec
 from endmark.wire.unavailable_values import without_unavailable
 
-PARSER = JsonParser({"id": ColumnType.LONG, "note": ColumnType.parse("string?")}, ())
+PARSER = JsonParser(RecordSpec({"id": ColumnType.LONG, "note": ColumnType.parse("string?")}, ()))
 
 
 @pytest.mark.parametrize(

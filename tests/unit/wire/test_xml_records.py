@@ -14,6 +14,7 @@ import pytest
 from endmark.punctuation.pattern import Between, OneOf
 from endmark.types import ColumnType
 from endmark.wire.json_records import Parsed
+from endmark.wire.record_spec import RecordSpec
 from endmark.wire.xml_records import XmlParser
 from support.bucket_tasks import BucketTasks, Located
 from support.formats import xml
@@ -40,7 +41,7 @@ ROW = (
 
 def parse(*values: bytes | None, columns: dict[str, ColumnType] = NEWS) -> Parsed:
     key = (next(iter(columns)),)
-    parser = XmlParser(columns, key, "AccessRecord", key=key, most=MOST_BYTES)
+    parser = XmlParser(RecordSpec(columns, key, "AccessRecord", key=key), most=MOST_BYTES)
     return parser.parse(pa.array(values, pa.binary()))
 
 
@@ -128,7 +129,7 @@ def test_other_elements_are_left_out_where_they_are_ignored() -> None:
         (b"<punct:record><no>1</no><sno>8</sno></punct:record>", "bad_punctuation"),
     ]
     values = pa.array([good, *(value for value, _ in bad), GOOD], pa.binary())
-    parser = XmlParser(NEWS, ("sno",), "s", key=("sno",), most=MOST_BYTES, ignoring=True)
+    parser = XmlParser(RecordSpec(NEWS, ("sno",), "s", key=("sno",), ignoring=True), most=MOST_BYTES)
 
     parsed = parser.parse(values)
 
