@@ -14,9 +14,10 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from endmark.operators.stream_join.presets import PRESETS, Preset
-from endmark.planning.stream_join_model import JoinPrediction, JoinSetup, Side, Times, paper_rows, predict
+from endmark.planning.stream_join_model import JoinPrediction, JoinSetup, Side, Times, predict
 from endmark_feed.papers.event import GAP_SECONDS
 from endmark_feed.papers.names import parse_workload
 from support.state_allowed import Element
@@ -206,3 +207,19 @@ def _measure(setting: Setting, streams: Streams, batches: _Batches) -> Measured:
         sum(purged[middle]) / (len(purged[middle]) * batches.seconds),
         float(np.mean(announced)) if announced else None,
     )
+
+
+def paper_rows(
+    side: Side, punctuations: float, elapsed: ArrayLike, distinct_keys: ArrayLike
+) -> NDArray[np.float64]:
+    """Return the rows of a side in state by PWJoin's equation 1, as printed.
+
+    Args:
+        side: the side, which has a window.
+        punctuations: punctuations of the other stream a second.
+        elapsed: seconds since the streams began.
+        distinct_keys: the keys of the side's rows until then.
+    """
+    closed = punctuations * np.asarray(elapsed, float) / np.asarray(distinct_keys, float)
+    rows: NDArray[np.float64] = side.rate * side.window * (1 - closed)
+    return rows

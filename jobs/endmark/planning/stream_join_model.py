@@ -6,7 +6,7 @@ PWJoin (CIKM'04, section 5.2) estimates the rows of stream B in state after T se
 
 The last factor is the share of keys still open, among all keys that ever came. But the window holds the
 newest rows, whose keys are the least likely to be closed. So the estimate tends to 0 while a stream goes on
-closing keys, however many rows wait for their punctuation. `paper_rows` is this equation.
+closing keys, however many rows wait for their punctuation.
 
 `predict` uses Little's law instead: rows in state are the rows that come in a second, times the seconds that
 a row stays. A row stays for min(T_b, D) seconds, where D is the time from the row until the other stream
@@ -163,22 +163,6 @@ class JoinPrediction:
     def rows(self) -> float:
         """Rows in state of both sides."""
         return self.left.rows + self.right.rows
-
-
-def paper_rows(
-    side: Side, punctuations: float, elapsed: ArrayLike, distinct_keys: ArrayLike
-) -> NDArray[np.float64]:
-    """Return the rows of a side in state by PWJoin's equation 1, as printed.
-
-    Args:
-        side: the side, which has a window.
-        punctuations: punctuations of the other stream a second.
-        elapsed: seconds since the streams began.
-        distinct_keys: the keys of the side's rows until then.
-    """
-    closed = punctuations * np.asarray(elapsed, float) / np.asarray(distinct_keys, float)
-    rows: NDArray[np.float64] = side.rate * side.window * (1 - closed)
-    return rows
 
 
 def predict(setup: JoinSetup) -> JoinPrediction:

@@ -11,12 +11,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from endmark.operators.lookup.page_model import aligned_yield, sliding_yield
+from endmark.operators.lookup.page_model import aligned_yield
 from endmark_feed.options import random_stream
 from endmark_feed.zipf import zipf_keys, zipf_shares
 from endmark_papers.algorithms.hybridjoin import HybridJoin
 from endmark_papers.algorithms.relation import MasterRow, PagedRelation, StreamRow
 from endmark_papers.experiments.report import Figures, Spread, Table
+from endmark_papers.experiments.sliding_pages import sliding_yield
 
 EXPONENTS = (0.0, 0.5, 1.0, 1.25)
 SEEDS = range(1, 4)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from endmark.operators.stream_join.presets import PRESETS, Preset
-from endmark.planning.stream_join_model import NEVER_CLOSED, JoinSetup, Side, Times, paper_rows, predict
-from support.state_model import Setting, compare
+from endmark.planning.stream_join_model import NEVER_CLOSED, JoinSetup, Side, Times, predict
+from support.state_model import Setting, compare, paper_rows
 
 WITHIN = 0.15
 SIDE = Side(rate=100, row_bytes=40, window=5.0, until_closed=Times.of(2.0), interval=50)

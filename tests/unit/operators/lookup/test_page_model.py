@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from endmark.operators.lookup.page_model import aligned_yield, sliding_yield
+from endmark.operators.lookup.page_model import aligned_yield
 from endmark_feed.zipf import zipf_shares
 from endmark_papers.experiments import pages
 from endmark_papers.experiments.pages import Setup
+from endmark_papers.experiments.sliding_pages import sliding_yield
 
 SMALL = Setup(master=4_000, page=20, memory=800)
 SKEWED_AND_FEW = Setup(master=2_000, page=50, memory=300)
