@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from endmark.wire.record_spec import RecordSpec
-
 if TYPE_CHECKING:
     from endmark.pipeline.sources import Stream
     from endmark.wire.change import ChangeRules
     from endmark.wire.framed_records import WriterSchemas
     from endmark.wire.json_records import Parser
+    from endmark.wire.record_spec import RecordSpec
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,10 @@ class Format:
     schemas: str | None = None
 
 
+# All of `wire` is imported when a parser is made, since a pipeline file is checked without Arrow.
 def _records(stream: Stream, name: str, key: Sequence[str]) -> RecordSpec:
+    from endmark.wire.record_spec import RecordSpec
+
     return RecordSpec(
         stream.columns,
         stream.punctuated_on,
@@ -62,7 +64,6 @@ def _changes(stream: Stream, deleted_on: Sequence[str]) -> ChangeRules:
     return ChangeRules(stream.updates == "rows", tuple(deleted_on))
 
 
-# A parser is imported when it is made, since a pipeline file is checked without Arrow.
 def _json(stream: Stream, name: str, key: Sequence[str], *_: object) -> Parser:
     from endmark.wire.json_records import JsonParser
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from endmark.operators.nary_join.ended_keys import without_rows
-from endmark.operators.stream_join.announce import closed_before
+from endmark.operators.stream_join.announce import closed_before, newly_closed_keys
 from endmark.operators.stream_join.event_times import FOR_EVER
 from endmark.operators.stream_join.presets import Propagation
 from endmark.state import codec
@@ -176,9 +176,7 @@ class KeyAnnouncer:
                     self._hold_live(side)
 
     def _hold_live(self, side: SideState) -> None:
-        for rows in side.rows.where(side.key_promises.added_positions):
-            stored = rows.segment.batch.select(side.spec.key.stored).take(pa.array(rows.positions))
-            distinct = self._key.distinct(stored.rename_columns(self._key.stored))
+        for distinct in newly_closed_keys(side):
             keys = self._key.keys(distinct)
             over = self._over(keys, self._closed_by_side(keys))
             self._hold(side, distinct.filter(pa.array(~self._pending(keys) & ~over)))

@@ -20,13 +20,12 @@ from endmark.operators.stream_join.pattern_reports import CLOSED, EXPIRED
 from endmark.operators.stream_join.presets import Propagation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from endmark.operators.stream_batch import StreamBatch
     from endmark.operators.stream_join.side import SideState
-    from endmark.state.keys import Keys, KeySpec
+    from endmark.state.keys import Keys
     from endmark.state.search import Bools
-    from endmark.state.segment import Segment
 
     # The newly closed keys of each side in a batch, in the order of sides.
     ClosedKeysBySide = Sequence[pa.RecordBatch | None]
@@ -162,24 +161,22 @@ def hold_back(side: SideState, opposite: SideState, rule: Propagation) -> None:
     side.closed_keys.forget()
     if opposite.preserved or rule is not Propagation.EARLY:
         return
+    for found in newly_closed_keys(side):
+        keys = side.key.keys(found)
+        fresh = ~side.pending_keys.contains(keys) & ~opposite.has_closed(keys)
+        held = found.filter(pa.array(fresh))
+        side.hold(held, side.last_times(side.key.keys(held)))
+
+
+def newly_closed_keys(side: SideState) -> Iterator[pa.RecordBatch]:
+    """Yield the keys of a side's live rows that its patterns of this batch have closed.
+
+    A batch has the keys of one segment, each once. Another segment may have some of them, too.
+    """
     for segments in (side.rows, side.spent):
-        for segment in segments.segments:
-            _hold_live(side, opposite, segment, segments.key)
-
-
-def _hold_live(side: SideState, opposite: SideState, segment: Segment, key: KeySpec) -> None:
-    """Keep the keys of a segment's live rows pending that the patterns of this batch have closed."""
-    at = side.key_promises.added_positions(segment)
-    if segment.dead is not None:
-        at = at[~segment.dead[at]]
-    rows = segment.batch.select(key.stored).take(pa.array(at)).rename_columns(side.key.stored)
-    if rows.num_rows == 0:
-        return
-    found = side.key.distinct(rows)
-    keys = side.key.keys(found)
-    fresh = ~side.pending_keys.contains(keys) & ~opposite.has_closed(keys)
-    held = found.filter(pa.array(fresh))
-    side.hold(held, side.last_times(side.key.keys(held)))
+        for rows in segments.where(side.key_promises.added_positions):
+            stored = rows.segment.batch.select(segments.key.stored).take(pa.array(rows.positions))
+            yield side.key.distinct(stored.rename_columns(side.key.stored))
 
 
 def final(left: SideState, right: SideState, keys: Keys, rule: Propagation) -> Bools:
