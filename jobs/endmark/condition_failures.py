@@ -58,10 +58,10 @@ def lines(reports: Iterable[Mapping[str, Any]], batch_id: int) -> list[str]:
 def _line(name: str, reports: list[Mapping[str, Any]], batch_id: int) -> str:
     count = sum(failures["count"] for failures in reports)
     first = min(reports, key=lambda failures: str(failures["at"]))
-    places = " with ".join(
+    coordinates = " with ".join(
         f"{at['stream']} {at.get('partition', '?')}@{at.get('offset', '?')}" for at in first["at"]
     )
     times = "once" if count == 1 else f"{count:,} times"
     effect = "its rows are left out" if ".derive." in name else "does not hold there"
-    text = f"{name} failed {times} and {effect}, such as on {places}: {first['why']}"
+    text = f"{name} failed {times} and {effect}, such as on {coordinates}: {first['why']}"
     return f"batch {batch_id}: {text}"

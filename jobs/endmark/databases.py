@@ -167,6 +167,6 @@ def _require_pair(certificate: str, key: str | None, what: str) -> None:
         ) from None
 
 
-def place(url: sa.URL) -> str:
+def shown_url(url: sa.URL) -> str:
     """Return a URL for errors and logs, without password and options, which may hold another password."""
     return url.set(query={}).render_as_string(hide_password=True)

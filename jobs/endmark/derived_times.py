@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 # DuckDB's types that a time may be cast to. All of them keep the order of times.
 _TIMES = {"DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"}
-# Functions of several arguments: the place of the time. All other arguments are constants. The time of
-# `+` may be in either place.
-_PLACES = {"date_trunc": 1, "datetrunc": 1, "time_bucket": 1, "date_add": 0, "-": 0, "+": 0}
+# Functions of several arguments: the position of the time. All other arguments are constants. The time of
+# `+` may be in either position.
+_TIME_ARGUMENT = {"date_trunc": 1, "datetrunc": 1, "time_bucket": 1, "date_add": 0, "-": 0, "+": 0}
 # Those of them that add an interval to the time, or take it away.
 _MOVES = {"date_add", "-", "+"}
 _INTERVAL = pa.month_day_nano_interval()
@@ -181,10 +181,10 @@ def _rises_through(function: str, parts: list[Any]) -> bool:
     """Return whether a function of several arguments never falls while its one column, a time, rises."""
     if function == "+" and not _has_column(parts[0]):
         parts = parts[::-1]
-    place = _PLACES.get(function)
-    if place is None or len(parts) <= place or not _rises_with_column(parts[place]):
+    position = _TIME_ARGUMENT.get(function)
+    if position is None or len(parts) <= position or not _rises_with_column(parts[position]):
         return False
-    others = [*parts[:place], *parts[place + 1 :]]
+    others = [*parts[:position], *parts[position + 1 :]]
     if any(map(_has_column, others)):
         return False
     if function in _MOVES:

@@ -34,18 +34,18 @@ class PartitionError(EndmarkError):
 
 
 class TaskError(EndmarkError):
-    """A task of a job has failed; the text is one line with the place and the cause."""
+    """A task of a job has failed; the text is one line with the task and the cause."""
 
 
 @contextmanager
-def failing_at(place: Callable[[], str]) -> Iterator[None]:
-    """Turn any error of the body into a `TaskError` that begins with its place.
+def failing_at(task: Callable[[], str]) -> Iterator[None]:
+    """Turn any error of the body into a `TaskError` that begins with its task.
 
     Spark passes on the text of a task's error, but not the error itself. Spark's own text is "An exception
     was thrown from the Python worker", which names neither the cause nor the records.
 
     Args:
-        place: returns the place; it is called only after an error.
+        task: returns the task; it is called only after an error.
 
     Raises:
         TaskError: the body has raised an error.
@@ -54,4 +54,4 @@ def failing_at(place: Callable[[], str]) -> Iterator[None]:
         yield
     except Exception as error:
         cause = str(error) if isinstance(error, EndmarkError) else f"{type(error).__name__}: {error}"
-        raise TaskError(f"{place()}: {' '.join(cause.split())}") from error
+        raise TaskError(f"{task()}: {' '.join(cause.split())}") from error

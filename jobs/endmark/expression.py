@@ -179,18 +179,25 @@ def renamed(text: str, name_of: Callable[[str], str], field: str) -> str:
             for node in _parsed(f"{text}\n")
             if node["class"] == "COLUMN_REF"
         }
-        found, written = {place: name_of(".".join(names)) for place, names in named.items()}, _statement(text)
+        found, written = (
+            {position: name_of(".".join(names)) for position, names in named.items()},
+            _statement(text),
+        )
     except duckdb.Error as error:
         raise ConfigError(f"{field}: {_first_line(error)}; write one SQL expression") from error
     except RecursionError:
         raise ConfigError(_too_deep(field)) from None
     except ValueError as error:
         raise ConfigError(f"{field}: {error}") from error
-    for place in sorted(found, reverse=True):
-        reference = re.compile(_POINT.join([_NAME] * len(named[place])), re.DOTALL).match(written, place)
+    for position in sorted(found, reverse=True):
+        reference = re.compile(_POINT.join([_NAME] * len(named[position])), re.DOTALL).match(
+            written, position
+        )
         if reference is None:
-            raise ConfigError(f"{field}: {'.'.join(named[place])!r} cannot be read there; write it in quotes")
-        written = written[:place] + f'"{found[place]}"'.encode() + written[reference.end() :]
+            raise ConfigError(
+                f"{field}: {'.'.join(named[position])!r} cannot be read there; write it in quotes"
+            )
+        written = written[:position] + f'"{found[position]}"'.encode() + written[reference.end() :]
     return written.decode().removeprefix(_SELECT).removesuffix("\n")
 
 
@@ -352,7 +359,7 @@ def _quoting(text: str, columns: Collection[str]) -> str:
 
 
 def _statement(text: str) -> bytes:
-    """Return the statement whose parsed parts name their places, in bytes of UTF-8."""
+    """Return the statement whose parsed parts name their positions, in bytes of UTF-8."""
     return f"{_SELECT}{text}\n".encode()
 
 

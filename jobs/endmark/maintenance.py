@@ -138,8 +138,8 @@ def _require_kept(name: str, table: DeltaTable, keep: timedelta) -> None:
 
 
 def _claimed(warehouse: Location) -> AbstractContextManager[object]:
-    place = warehouse / ".maintenance"
-    return claimed(place, "maintenance") if isinstance(place, Path) else store_claimed(place)
+    claims = warehouse / ".maintenance"
+    return claimed(claims, "maintenance") if isinstance(claims, Path) else store_claimed(claims)
 
 
 def _maintained(

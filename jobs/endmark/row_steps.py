@@ -133,17 +133,17 @@ class RowStep:
         condition = None if where is None else Condition.of(where, schema, f"steps.{name}.where")
         derived: dict[str, Derivation] = {}
         for own, text in (derive or {}).items():
-            place, column = f"steps.{name}.derive.{own}", f"{prefix}{own}"
+            field, column = f"steps.{name}.derive.{own}", f"{prefix}{own}"
             taken = {other.lower(): other for other in [*columns, *derived]}
             if (other := taken.get(column.lower())) is not None:  # SQL ignores the case of letters
-                raise ConfigError(f"{place}: there is a column {other!r} already; name another one")
-            derived[column] = Derivation.of(text, schema, place)
+                raise ConfigError(f"{field}: there is a column {other!r} already; name another one")
+            derived[column] = Derivation.of(text, schema, field)
         found = {**columns, **{column: derivation.kind for column, derivation in derived.items()}}
-        for place, named in (("select", select), ("drop", drop)):
+        for part, named in (("select", select), ("drop", drop)):
             for column in named:
                 if column not in found:
                     raise ConfigError(
-                        f"steps.{name}.{place}: no column {column!r}; there are {', '.join(found)}"
+                        f"steps.{name}.{part}: no column {column!r}; there are {', '.join(found)}"
                     )
         chosen = [column for column in select or found if column not in drop]
         return cls(name, {column: found[column] for column in chosen}, condition, derived)
@@ -240,7 +240,7 @@ def _unfit_values(derivation: Derivation, unfit: NDArray[np.int64], at: NDArray[
     """
     field = derivation.expression.field
     why = "NaN or infinite" if derivation.kind.domain is Domain.DOUBLE else "not in the years 1 to 9999"
-    return [Failure(int(place), field, f"the value is {why}") for place in at[unfit]]
+    return [Failure(int(row), field, f"the value is {why}") for row in at[unfit]]
 
 
 def _failures(
@@ -258,8 +258,7 @@ def _failures(
     errors = [asked.error(inputs.slice(int(row), 1)) for row in failed[:_EXPLAINED]]
     others = [f"it failed, like on {_EXPLAINED} rows before"] * (len(failed) - len(errors))
     return [
-        Failure(int(place), asked.field, error)
-        for place, error in zip(at[failed], errors + others, strict=True)
+        Failure(int(row), asked.field, error) for row, error in zip(at[failed], errors + others, strict=True)
     ]
 
 

@@ -267,7 +267,7 @@ def entries(directory: Location, *, below: bool = False) -> dict[str, float]:
 
 
 def move(directory: Location, name: str, target: str, last: Collection[str] = ()) -> None:
-    """Move a table, or another directory, to another place in a directory.
+    """Move a table, or another directory, to another path in a directory.
 
     A path is renamed. An object store can only copy an object and then remove it. So files are moved one by
     one. The log of a table follows, newest version first and checkpoints last: what a crash leaves can still

@@ -32,33 +32,36 @@ _BY = "endmark.by"
 
 
 @contextmanager
-def store_claimed(place: StoreUrl) -> Iterator[None]:
+def store_claimed(directory: StoreUrl) -> Iterator[None]:
     """Claim the tables beside a directory of an object store.
 
     Args:
-        place: the directory, which gets the claims alone.
+        directory: the directory, which gets the claims alone.
 
     Raises:
         MissingPartError: another maintenance has begun within a day and has not ended, or the store is away.
     """
     try:
-        with reaching(place):
+        with reaching(directory):
             claims = DeltaTable.create(
-                str(place), pa.schema([("claim", pa.string())]), mode="ignore", storage_options=options(place)
+                str(directory),
+                pa.schema([("claim", pa.string())]),
+                mode="ignore",
+                storage_options=options(directory),
             )
             last = claims.history(1)[0]  # there may be a next one, which another maintenance commits now
             begun = float(last.get(_BEGUN, 0))
             if time.time() - begun < _LASTS_SECONDS:
                 since = f"{datetime.fromtimestamp(begun, UTC):%Y-%m-%d %H:%M} UTC"
-                raise _refusal(place, f"{last[_BY]}, since {since}")
+                raise _refusal(directory, f"{last[_BY]}, since {since}")
             by = f"process {os.getpid()} of {socket.gethostname()}"
             _commit(claims, {_BEGUN: str(time.time()), _BY: by})
     except CommitFailedError as error:
-        raise _refusal(place, "which has just begun") from error
+        raise _refusal(directory, "which has just begun") from error
     try:
         yield
     finally:
-        with reaching(place):
+        with reaching(directory):
             _commit(claims, {})
 
 
@@ -70,8 +73,8 @@ def _commit(claims: DeltaTable, note: dict[str, str]) -> None:
     claims.update_incremental()
 
 
-def _refusal(place: StoreUrl, holder: str) -> MissingPartError:
+def _refusal(directory: StoreUrl, holder: str) -> MissingPartError:
     return MissingPartError(
-        f"maintenance: another one runs beside {place} ({holder}); wait until it has ended, or remove that "
-        "directory if it was killed"
+        f"maintenance: another one runs beside {directory} ({holder}); wait until it has ended, or remove "
+        "that directory if it was killed"
     )

@@ -215,9 +215,9 @@ class ColumnType:
         Zeros at the end count, so 1.500 does not fit decimal(5,2).
         """
         _, digits, exponent = number.as_tuple()
-        places = -int(exponent)
-        whole = len(digits) - places if number else 0
-        return places <= self.scale and whole <= self.precision - self.scale
+        decimals = -int(exponent)
+        whole = len(digits) - decimals if number else 0
+        return decimals <= self.scale and whole <= self.precision - self.scale
 
     @property
     def duckdb(self) -> str:

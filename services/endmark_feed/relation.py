@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from endmark.databases import database_url, place
+from endmark.databases import database_url, shown_url
 from endmark.errors import ConfigError, MissingPartError
 from endmark_feed.options import random_stream
 
@@ -78,7 +78,7 @@ def fill_table(url: str, table: sa.Table, size: int, chunks: Iterable[list[dict[
     """
     parsed = database_url(url, "the relation's URL")
     engine = sa.create_engine(parsed)
-    where = place(parsed)
+    where = shown_url(parsed)
     try:
         with engine.begin() as connection:
             table.create(connection, checkfirst=True)

@@ -10,10 +10,10 @@ SECONDS = 60.0
 
 
 class Throttle(logging.Filter):
-    """A log filter that passes `LINES` records in `SECONDS` from each place in the code, and drops others.
+    """A log filter that passes `LINES` records in `SECONDS` from each line of code, and drops others.
 
     The next record that passes says how many were dropped. Without a limit, a client could fill the log by
-    causing the same warning again and again. The places in the code are fixed, so the filter's memory is
+    causing the same warning again and again. The lines of code are fixed, so the filter's memory is
     bounded.
     """
 
@@ -22,15 +22,15 @@ class Throttle(logging.Filter):
         self._seen: dict[tuple[str, int], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        place = (record.pathname, record.lineno)
+        line = (record.pathname, record.lineno)
         now = time.monotonic()
-        began, count = self._seen.get(place, (now, 0))
+        began, count = self._seen.get(line, (now, 0))
         if now - began >= SECONDS:
             if count > LINES:
                 record.msg = f"{record.getMessage()} (and {count - LINES} times before, not logged)"
                 record.args = None
             began, count = now, 0
-        self._seen[place] = (began, count + 1)
+        self._seen[line] = (began, count + 1)
         return count < LINES
 
 

@@ -12,7 +12,7 @@ from unittest.mock import patch
 from pyspark.cloudpickle import dumps, loads
 
 from endmark.driver.checkpoint import claimed
-from endmark.engine.bucket.lookup_levels import lookup_places
+from endmark.engine.bucket.lookup_levels import lookup_positions
 from endmark.engine.bucket.lookup_plan import LookupPlan, lookup_plan, unpaged_lookups
 from endmark.engine.channels import Buckets
 from endmark.engine.earlier_buckets import EarlierBuckets
@@ -137,7 +137,7 @@ class Job:
         """Make the plans of all tasks, as `endmark.spark.plan.build` does it."""
         world, pipeline = self.world, self.world.pipeline
         buckets = Buckets(_LABELS[:count])
-        streams, places = stream_plans(pipeline, dict(world.partitions)), lookup_places(pipeline)
+        streams, places = stream_plans(pipeline, dict(world.partitions)), lookup_positions(pipeline)
         directories = {name: each.directory(PAGE_ROWS) for name, each in self.relations.items()}
 
         def looking(declared: Lookup, stream: StreamPlan) -> LookupPlan:

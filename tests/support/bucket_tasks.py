@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from endmark.engine import channels
-from endmark.engine.bucket.lookup_levels import lookup_places
+from endmark.engine.bucket.lookup_levels import lookup_positions
 from endmark.engine.bucket.lookup_plan import LookupPlan, lookup_plan, unpaged_lookups
 from endmark.engine.bucket.task import BucketTask
 from endmark.engine.channels import Buckets
@@ -124,7 +124,7 @@ class BucketTasks:
         counts = dict.fromkeys(topics, partitions) if isinstance(partitions, int) else dict(partitions)
         self._buckets = Buckets(LABELS[:buckets])
         streams = stream_plans(pipeline, counts)
-        places = lookup_places(pipeline)
+        places = lookup_positions(pipeline)
 
         directories: dict[str, PageDirectory] = {}
 

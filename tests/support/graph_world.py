@@ -821,7 +821,7 @@ def _rolled_up(
     measures: Document = {"groups": "count"}
     for number in range(draw(st.integers(0, 3))):
         column = draw(st.sampled_from(single))
-        functions = [name for name, each in FUNCTIONS.items() if name != "count" and not each.by_place]
+        functions = [name for name, each in FUNCTIONS.items() if name != "count" and not each.by_order]
         measures[f"r{number}"] = {draw(st.sampled_from(functions)): column}
     drawn = st.lists(st.sampled_from(columns), min_size=1, max_size=2, unique=True)
     by = draw(drawn.filter(lambda by: not set(by) >= set(key)))

@@ -52,8 +52,8 @@ def list_letters(
 ) -> None:
     """Show dead letters, greater offsets first."""
     table = _table(pipeline, warehouse)
-    place = None if after is None else Coordinates.parse(after)
-    for letter in dead_letters(table, Search(topic, reason, text), limit, place):
+    start = None if after is None else Coordinates.parse(after)
+    for letter in dead_letters(table, Search(topic, reason, text), limit, start):
         if as_json:
             typer.echo(json.dumps(_facts(letter)))
         else:
@@ -163,7 +163,7 @@ def _replay_one(
 
 
 def _sent_to(letter: DeadLetter, offset: int) -> Coordinates:
-    """Return the place of the record that a replay has sent."""
+    """Return the coordinates of the record that a replay has sent."""
     return Coordinates(letter.at.topic, letter.at.partition, offset)
 
 

@@ -133,9 +133,9 @@ def run(
 def _locations(options: JobOptions) -> str:
     """Say where a job reads and writes."""
     # SQLAlchemy takes 0.15 s, in which Java can start already.
-    from endmark.databases import database_url, place
+    from endmark.databases import database_url, shown_url
 
-    ops = place(database_url(options.ops_url, "the ops URL"))
+    ops = shown_url(database_url(options.ops_url, "the ops URL"))
     return (
         f"broker {options.bootstrap}, tables in {options.warehouse}, checkpoint in {options.checkpoint}, "
         f"ops database {ops}"

@@ -69,10 +69,10 @@ def rule_of(path: Sequence[str]) -> ChangeRule:
     Raises:
         KeyError: a pipeline file has no such field.
     """
-    found, place = None, tuple[str, ...]()
+    found, path = None, tuple[str, ...]()
     for name in path:
-        place = (*place, name) if (*place, name) in FIELDS else (*place, "*")
-        found = FIELDS[place].rule if place in FIELDS else found
+        path = (*path, name) if (*path, name) in FIELDS else (*path, "*")
+        found = FIELDS[path].rule if path in FIELDS else found
     if found is None:
         raise KeyError(".".join(path))
     return found

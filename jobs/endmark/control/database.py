@@ -32,7 +32,7 @@ from endmark.control.ops_access import (
     while_away,
 )
 from endmark.control.tables import answers, batches, pipelines, runs, turns
-from endmark.databases import database_url, place, require_files
+from endmark.databases import database_url, require_files, shown_url
 from endmark.errors import ConfigError, MissingPartError, UnreachableError
 from endmark.metrics import Samples, accumulate
 from endmark.relation.outage import in_words, passes
@@ -100,9 +100,9 @@ def _patiently(
             if not passes(error):
                 raise
             if is_full(error):
-                raise UnreachableError(full_disk(self.place, self._file)) from error
+                raise UnreachableError(full_disk(self.shown_url, self._file)) from error
             raise UnreachableError(
-                f"the ops database {self.place} did not answer for {AWAY_SECONDS:.0f} s: "
+                f"the ops database {self.shown_url} did not answer for {AWAY_SECONDS:.0f} s: "
                 f"{in_words(error)}; when it is back, start the job again"
             ) from error
 
@@ -130,9 +130,9 @@ class OpsDatabase:
         except (DBAPIError, OSError) as error:  # pg8000 leaves a timeout as it is
             self.close()
             if is_full(error):
-                raise UnreachableError(full_disk(place(checked), self._file)) from error
+                raise UnreachableError(full_disk(shown_url(checked), self._file)) from error
             cause = error.orig if isinstance(error, DBAPIError) else error
-            problem = f"cannot use the ops database {place(checked)}: {in_words(error)}"
+            problem = f"cannot use the ops database {shown_url(checked)}: {in_words(error)}"
             if getattr(cause, "sqlite_errorname", "").startswith(_WRONG_FILE):
                 raise ConfigError(f"{problem}; name a file that this user can write by --ops-url") from error
             raise UnreachableError(f"{problem}; start it, or correct --ops-url") from error
@@ -142,9 +142,9 @@ class OpsDatabase:
         self.engine.dispose()
 
     @property
-    def place(self) -> str:
+    def shown_url(self) -> str:
         """The URL for errors and logs, without secrets."""
-        return place(self.engine.url)
+        return shown_url(self.engine.url)
 
     def is_replaced(self) -> bool:
         """Return whether the path of a SQLite database names another file by now, or none.
@@ -433,12 +433,12 @@ class OpsDatabase:
                 here = (answers.c.pipeline == pipeline) & (answers.c.partition == partition)
                 old = (answers.c.offset == offset) | (answers.c.offset < offset - KEPT_ANSWERS)
                 connection.execute(answers.delete().where(here, old))
-                place = {"pipeline": pipeline, "partition": partition, "offset": offset}
-                row = place | {"batch_id": batch_id, "answers": [dict(each) for each in own]}
+                coordinates = {"pipeline": pipeline, "partition": partition, "offset": offset}
+                row = coordinates | {"batch_id": batch_id, "answers": [dict(each) for each in own]}
                 connection.execute(answers.insert().values(**row))
 
     def answer(self, pipeline: str, partition: int, offset: int) -> dict[str, Any] | None:
-        """Return `batch_id` and `answers` for the question at a place; `None` if there is no answer yet."""
+        """Return `batch_id` and `answers` for a question; `None` if there is no answer yet."""
         here = (answers.c.partition == partition) & (answers.c.offset == offset)
         query = sa.select(answers.c.batch_id, answers.c.answers).where(answers.c.pipeline == pipeline, here)
         with self.engine.connect() as connection:
@@ -616,7 +616,7 @@ def opened(url: str) -> Iterator[OpsDatabase]:
             yield ops
         except (DBAPIError, TimeoutError) as error:  # pg8000 leaves a timeout as it is
             raise UnreachableError(
-                f"the ops database {ops.place} refuses a statement: {in_words(error)}; repeat the "
+                f"the ops database {ops.shown_url} refuses a statement: {in_words(error)}; repeat the "
                 "command, or mend the database"
             ) from error
 

@@ -21,7 +21,7 @@ class OthersError(ConfigError):
 
 @dataclass(frozen=True)
 class Coordinates:
-    """The place of a record in Kafka, written `topic/partition/offset`."""
+    """The coordinates of a record in Kafka, written `topic/partition/offset`."""
 
     topic: str
     partition: int
@@ -142,8 +142,8 @@ def dead_letter(table: Location, at: Coordinates, owner: str | None = None) -> D
         OthersError: the table is another checkpoint's.
         ConfigError: the table has no dead letter there.
     """
-    place = [f"topic = {_quoted(at.topic)}", f'"partition" = {at.partition}', f'"offset" = {at.offset}']
-    if not (found := _select(table, owner, "value", place, "LIMIT 1")):
+    conditions = [f"topic = {_quoted(at.topic)}", f'"partition" = {at.partition}', f'"offset" = {at.offset}']
+    if not (found := _select(table, owner, "value", conditions, "LIMIT 1")):
         raise ConfigError(f"no dead letter is of {at}; list those that there are")
     return found[0]
 

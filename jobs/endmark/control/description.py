@@ -56,9 +56,9 @@ class SinkDescription(BaseModel):
 
 
 class LookupDescription(BaseModel):
-    """The description of one lookup; `place` begins the names of its knobs."""
+    """The description of one lookup; `field` begins the names of its knobs."""
 
-    place: str
+    field: str
     stream: str
     relation: str
 
@@ -95,7 +95,7 @@ class Description(BaseModel):
     whose streams take columns from keys, headers or timestamps. `binary_topics` are those whose records are
     no text. `steps` has the steps as the file has them, `tables` those that the job writes, and `published`
     the topics that it sends rows to. `keys` has the types of the key columns of each stage. `fields`
-    has the parts of the file with knobs, by their places, with durations in seconds. `join` is the place of
+    has the parts of the file with knobs, by their fields, with durations in seconds. `join` is the field of
     the one join; it is `None` without one, and with several. `windows` has the seconds for which a row of
     each stream or union stays joinable, or `None` for ever. `states` has each state with its bound. `gaps`
     has the offsets that the job has skipped since its checkpoint was made.
@@ -136,7 +136,7 @@ def describe(pipeline: Pipeline, gaps: Iterable[Gap] = ()) -> Description:
         fields=steps_of(pipeline),
         lookups=[
             LookupDescription(
-                place=pipeline.field_of(each),
+                field=pipeline.field_of(each),
                 stream=pipeline.stream_of(each.relation),
                 relation=each.relation,
             )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from endmark.pipeline.fields import Model
 
 
-# The fields of each part of the file that has knobs, by the place of the part, such as `steps.known.lookup`.
+# The fields of each part of the file that has knobs, by the name of the part, such as `steps.known.lookup`.
 Steps = dict[str, dict[str, Any]]
 
 
@@ -42,12 +42,12 @@ def steps_of(pipeline: Pipeline) -> Steps:
 
 def knobs_of(steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the names of all knobs."""
-    return list(_places(steps))
+    return list(_knob_fields(steps))
 
 
 def about_knob(steps: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
     """Describe a knob: the `kind` of its values, `choices`, `default`, `effect`, and when it `applies`."""
-    at = _places(steps)[name]
+    at = _knob_fields(steps)[name]
     knob = at.knob
     return {
         "kind": knob.kind,
@@ -61,7 +61,7 @@ def about_knob(steps: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, A
 
 def filed(steps: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the value of each knob in the pipeline file; durations are in seconds."""
-    return {name: reduce(getitem, at.within, steps[at.step]) for name, at in _places(steps).items()}
+    return {name: reduce(getitem, at.within, steps[at.step]) for name, at in _knob_fields(steps).items()}
 
 
 def turned(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> Any:
@@ -75,16 +75,16 @@ def turned(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> Any
     Raises:
         ConfigError: no knob has this name, or the pipeline file may not have this value.
     """
-    places = _places(steps)
-    if name not in places:
-        raise ConfigError(why_not(steps, name) or f"{name!r} is no knob; there are {', '.join(places)}")
+    knobs = _knob_fields(steps)
+    if name not in knobs:
+        raise ConfigError(why_not(steps, name) or f"{name!r} is no knob; there are {', '.join(knobs)}")
     # Tasks import this module, and a knob is rarely turned.
     from pydantic import ValidationError
 
     from endmark.pipeline.change_rules import Change
     from endmark.pipeline.steps.join import JoinStep
 
-    at = places[name]
+    at = knobs[name]
     try:
         found = at.model.model_validate(_with(steps[at.step], at.within, value))
     except ValidationError as error:
@@ -108,7 +108,7 @@ def stale(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> str 
         name: the name of the knob.
         value: the stored value.
     """
-    if name not in _places(steps):
+    if name not in _knob_fields(steps):
         return None
     try:
         turned(steps, name, value)
@@ -124,18 +124,18 @@ def unreadable(unpaged: Mapping[str, str], name: str, value: Any) -> str | None:
     relation has pages, so the job ignores the value and says why.
 
     Args:
-        unpaged: the reason why a lookup's relation has no pages, by the place of the lookup.
+        unpaged: the reason why a lookup's relation has no pages, by the field of the lookup.
         name: the name of the knob.
         value: an allowed value of the knob.
     """
-    place, _, field = name.rpartition(".")
+    part, _, field = name.rpartition(".")
     try:
         if field == "strategy":
-            require_readable(name, value, unpaged.get(place))
+            require_readable(name, value, unpaged.get(part))
     except ConfigError as why:
         return str(why)
-    if field == "page_rows" and place in unpaged:
-        return f"{name} would change nothing: {unpaged[place]}"
+    if field == "page_rows" and part in unpaged:
+        return f"{name} would change nothing: {unpaged[part]}"
     return None
 
 
@@ -169,8 +169,8 @@ def _path(steps: Mapping[str, Mapping[str, Any]], name: str) -> tuple[str, ...] 
 
 
 @dataclass(frozen=True)
-class _Place:
-    """The place of a knob in the pipeline file.
+class _KnobField:
+    """The field of a knob in the pipeline file.
 
     Args:
         step: the name of the step that has the knob.
@@ -187,8 +187,8 @@ class _Place:
     knob: Knob
 
 
-def _places(steps: Mapping[str, Mapping[str, Any]]) -> dict[str, _Place]:
-    """Return the places of all knobs by name. A lookup without a cache has no knobs for a cache."""
+def _knob_fields(steps: Mapping[str, Mapping[str, Any]]) -> dict[str, _KnobField]:
+    """Return the fields of all knobs by name. A lookup without a cache has no knobs for a cache."""
     # Tasks import this module, and a knob is rarely turned.
     from endmark.control.changes import FIELDS, KNOBS
 
@@ -200,7 +200,7 @@ def _places(steps: Mapping[str, Mapping[str, Any]]) -> dict[str, _Place]:
             is_own = path[: len(kind)] == kind and within[0] in settings
             if is_own and reduce(getitem, within[:-1], settings):
                 model = FIELDS[*kind, within[0]].part
-                found[".".join((step, *within))] = _Place(step, model, within, FIELDS[path].info, knob)
+                found[".".join((step, *within))] = _KnobField(step, model, within, FIELDS[path].info, knob)
     return found
 
 

@@ -133,7 +133,9 @@ def _line(stream: Facts, streams: Sequence[Facts]) -> str:
     if rows:
         first, last = _time(stream["oldest"]), _time(stream["newest"])
         parts[0] += f" of {first}" if first == last else f" of {first} to {last}"
-        parts[0] += "".join(f", such as {_partition(stream, at)}/{offset}" for at, offset in stream["places"])
+        parts[0] += "".join(
+            f", such as {_partition(stream, at)}/{offset}" for at, offset in stream["coordinates"]
+        )
     parts.append(_closing(stream))
     if stream["held_rows"]:
         parts.append(f"{stream['held_rows']:,} rows beside it wait for their lookups")
@@ -146,14 +148,14 @@ def _closing(stream: Facts) -> str:
     if not stream["closed"]:
         return "has not closed it" if stream["closes"] else "closes no key"
     if stream["named"]:
-        places = ", ".join(f"{_partition(stream, at)}/{offset}" for at, offset in stream["named"])
-        return f"closed by {places}"
+        coordinates = ", ".join(f"{_partition(stream, at)}/{offset}" for at, offset in stream["named"])
+        return f"closed by {coordinates}"
     if len(stream["matched"]) == sum(len(member["numbers"]) for member in stream["members"]):
-        places = ", ".join(
+        coordinates = ", ".join(
             _partitions_of(stream, [at]) if offset is None else f"{_partition(stream, at)}/{offset}"
             for at, offset in stream["matched"]
         )
-        return f"closed by a pattern in each partition: {places}"
+        return f"closed by a pattern in each partition: {coordinates}"
     return "closed, more than 1,000 records ago"
 
 

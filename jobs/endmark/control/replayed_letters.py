@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from endmark.condition import Condition
 from endmark.control.dead_letters import Coordinates, DeadLetter
-from endmark.control.replays import ReplayedError, Replayer, replayed_places
+from endmark.control.replays import ReplayedError, Replayer, replayed_coordinates
 from endmark.storage import delta_table
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def choose(
     Raises:
         ConfigError: `where` is no condition over these columns.
     """
-    found, done = Chosen(), replayed_places(ops, pipeline)
+    found, done = Chosen(), replayed_coordinates(ops, pipeline)
     found.letters = heapq.nsmallest(
         limit,
         _open(found, table, where, done, control_topic),

@@ -165,7 +165,7 @@ def replayed(ops: OpsDatabase, pipeline: str, letters: Iterable[DeadLetter]) -> 
     return found
 
 
-def replayed_places(ops: OpsDatabase, pipeline: str) -> set[tuple[str, int, int]]:
+def replayed_coordinates(ops: OpsDatabase, pipeline: str) -> set[tuple[str, int, int]]:
     """Return topic, partition and offset of all dead letters of a pipeline that have been replayed."""
     done = replays.c.to_offset.is_not(None) | (replays.c.at >= ops.now() - _CUT_OFF_SECONDS)
     query = sa.select(replays.c.topic, replays.c.partition, replays.c.offset)

@@ -73,23 +73,26 @@ class SentRecords:
 
 
 def _found(consumer: KafkaConsumer, at: Coordinates) -> SentRecord | None:
-    place = TopicPartition(at.topic, at.partition)
+    partition = TopicPartition(at.topic, at.partition)
     if at.partition not in (consumer.partitions_for_topic(at.topic) or ()):
         return None
-    first, end = consumer.beginning_offsets([place])[place], consumer.end_offsets([place])[place]
+    first, end = (
+        consumer.beginning_offsets([partition])[partition],
+        consumer.end_offsets([partition])[partition],
+    )
     if not first <= at.offset < end:
         return None
-    consumer.assign([place])
-    consumer.seek(place, at.offset)
+    consumer.assign([partition])
+    consumer.seek(partition, at.offset)
     until = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < until:
-        for record in consumer.poll(timeout_ms=500).get(place, ()):
+        for record in consumer.poll(timeout_ms=500).get(partition, ()):
             if record.offset != at.offset:  # compaction has removed it
                 return None
             headers = dict(record.headers)
             sent = tuple((name, value) for name, value in headers.items() if value is not None)
             return SentRecord(record.key, sent, record.timestamp if record.timestamp != -1 else None)
-        if consumer.position(place) > at.offset:
+        if consumer.position(partition) > at.offset:
             return None
     raise KafkaTimeoutError(f"{at} did not come")
 

@@ -65,8 +65,8 @@ class SignsOfLife:
                 if self._ops.is_replaced() and not self._has_warned:
                     self._has_warned = True
                     self._say(
-                        f"the ops database {self._ops.place} was removed or replaced, and this job goes on "
-                        "with the file of before, which nobody sees; start the job again"
+                        f"the ops database {self._ops.shown_url} was removed or replaced, and this job goes "
+                        "on with the file of before, which nobody sees; start the job again"
                     )
             except (SQLAlchemyError, Py4JError, OSError):
                 pass  # readers of the ops database see that the sign is missing

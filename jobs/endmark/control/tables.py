@@ -80,7 +80,8 @@ batches = _table(
 turns = _table(
     "turns",
     sa.Column("pipeline", sa.String(63), primary_key=True),
-    sa.Column("partition", sa.Integer, primary_key=True, autoincrement=False),  # the control record's place
+    # partition and offset are the coordinates of the control record
+    sa.Column("partition", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("offset", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("batch_id", sa.BigInteger, nullable=False),  # the batch that read it; the next one applies it
     sa.Column("set_at", sa.Double, nullable=False),  # Unix seconds
@@ -95,7 +96,7 @@ turns = _table(
 answers = _table(
     "answers",
     sa.Column("pipeline", sa.String(63), primary_key=True),
-    sa.Column("partition", sa.Integer, primary_key=True, autoincrement=False),  # the question's place
+    sa.Column("partition", sa.Integer, primary_key=True, autoincrement=False),  # the question's coordinates
     sa.Column("offset", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("batch_id", sa.BigInteger, nullable=False),  # the batch after which the answer was true
     sa.Column("answers", sa.JSON, nullable=False),  # one for each step that has the key

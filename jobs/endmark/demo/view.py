@@ -87,7 +87,7 @@ def lookup_lines(state: DemoState) -> list[str]:
         waiting = sample("lookup_pending_rows", relation=lookup.relation)
         most = max(batch.samples.get(waiting, 0.0) for batch in batches)
         lines.append(
-            f"lookup in {lookup.relation}, strategy {described.fields[lookup.place]['strategy']}: "
+            f"lookup in {lookup.relation}, strategy {described.fields[lookup.field]['strategy']}: "
             f"{pages:,.0f} pages and {lists:,.0f} lists of keys read, at most {most:,.0f} rows waiting"
         )
     return lines

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from endmark.databases import database_url, place
+from endmark.databases import database_url, shown_url
 from endmark.errors import ConfigError, MissingPartError
 from endmark.pipeline.sources import Relation
 from endmark.relation.backend import backend_of
@@ -81,7 +81,7 @@ def relations_at(url: str, tables: Sequence[str] = ()) -> list[DraftRelation]:
             )
         if missing := [table for table in tables if table not in there]:
             raise ConfigError(
-                f"--tables: {place(parsed)} has no table {', '.join(missing)}; there are: "
+                f"--tables: {shown_url(parsed)} has no table {', '.join(missing)}; there are: "
                 f"{', '.join(there) or 'none'}"
             )
         found = [
@@ -105,7 +105,7 @@ def _connected(url: sa.URL) -> Iterator[sa.Connection]:
     except (sa.exc.DBAPIError, OSError) as error:
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
         raise MissingPartError(
-            f"cannot read the tables at {place(url)}: {cause}; start the database, or correct --database"
+            f"cannot read the tables at {shown_url(url)}: {cause}; start the database, or correct --database"
         ) from error
     finally:
         engine.dispose()

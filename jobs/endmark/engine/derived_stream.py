@@ -49,7 +49,7 @@ class DerivedStream:
         patterns: reads the announced patterns, which are promises of the stream.
         reporters: the number of buckets of the earlier stage.
         buckets: the buckets of the next stage.
-        same_key: the places of its key's columns in the key of the earlier stage; empty if that is another
+        same_key: the positions of its key's columns in the key of the earlier stage; empty if that is another
             key. If not, keys that the earlier stage announces one by one are closed.
         written: the channel of all results for tables and topics; `None` if none has them.
     """
@@ -146,7 +146,7 @@ class DerivedStream:
     def _closing(self, announced: pa.RecordBatch) -> Iterator[tuple[int, str, bytes]]:
         """Send keys that the earlier stage announces one by one. They close nothing if the key is another."""
         if self.same_key:
-            for bucket, keys in self._shares([announced.column(place) for place in self.same_key]):
+            for bucket, keys in self._shares([announced.column(number) for number in self.same_key]):
                 yield bucket, stream_channel(channels.CLOSED_KEYS, self.stream.name), codec.encode(keys)
 
     def with_reports(self, batch: StreamBatch, written: Iterable[bytes]) -> StreamBatch:

@@ -149,9 +149,9 @@ def _rewritten(files: Sequence[_Rest]) -> list[_Rest]:
         (each for each in files if each.stays is None and each.rows < _FULL_ROWS), key=lambda each: each.rows
     )
     total, merged = sum(each.rows for each in changed), 0
-    for place, each in enumerate(small):
+    for number, each in enumerate(small):
         if each.rows <= total:
-            merged = place + 1
+            merged = number + 1
         total += each.rows
     return changed + small[:merged]
 

@@ -24,7 +24,7 @@ from endmark.errors import ConfigError
 from endmark.frame.projection import require_distinct
 from endmark.frame.texts import FRAME
 from endmark.operators.group_by.group_by import KeyColumn
-from endmark.operators.group_by.measures import Place
+from endmark.operators.group_by.measures import OrderColumn
 from endmark.operators.group_by.running_groups import BATCH, FINAL
 from endmark.operators.stream_join.presets import Preset, policy
 from endmark.pipeline.measures import FUNCTIONS, same, several
@@ -82,13 +82,14 @@ class Grouping:
             buckets: the number of buckets.
             running: whether groups also come out after each batch that changed them.
         """
-        places = [
-            Place(str(number), _seen(name), rows.field(name).type) for number, name in enumerate(ordered_by)
+        order = [
+            OrderColumn(str(number), _seen(name), rows.field(name).type)
+            for number, name in enumerate(ordered_by)
         ]
         # Control rows have nulls even in a column that Spark takes for one without nulls.
         keys = [rows.field(name).with_nullable(True) for name in declared.by]
         frame = _stream(FRAME, [*rows, pa.field(*_AT)], declared.by)
-        measures = [_measure(name, measure, rows, places) for name, measure in declared.measures.items()]
+        measures = [_measure(name, measure, rows, order) for name, measure in declared.measures.items()]
         columns = [KeyColumn(each.name, each.type, (_seen(each.name),)) for each in keys]
         group = pa.schema([*keys, *((measure.name, measure.kind) for measure in measures)])
         plan = BucketPlan(
@@ -170,13 +171,13 @@ def declared_groups(
         declared = Aggregate.model_validate({"by": list(by), "measures": dict(measures)})
     except ValidationError as error:
         raise ConfigError(f"aggregate: {_wrong(error)}") from error
-    placed = [name for name, each in declared.measures.items() if FUNCTIONS[each.function].by_place]
-    if placed and not ordered_by:
+    ordered = [name for name, each in declared.measures.items() if FUNCTIONS[each.function].by_order]
+    if ordered and not ordered_by:
         raise ConfigError(
-            f"aggregate: {placed[0]}: rows of a frame have no order; say what first and last go by in "
+            f"aggregate: {ordered[0]}: rows of a frame have no order; say what first and last go by in "
             "ordered_by, as in ordered_by='at'"
         )
-    if ordered_by and not placed:
+    if ordered_by and not ordered:
         raise ConfigError("aggregate: ordered_by: no measure is first or last; leave it out")
     measured = [each.column for each in declared.measures.values() if each.column is not None]
     named = [*declared.by, *measured, *ordered_by]
@@ -253,9 +254,9 @@ def _wrong(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     if first["loc"] == ("measures",):
         return "it has no measure; name one, such as rows='count'"
-    place = ".".join(str(each) for each in first["loc"] if each != "measures")
+    field = ".".join(str(each) for each in first["loc"] if each != "measures")
     said = first["msg"].removeprefix("Value error, ").replace("stream.column", "column")
-    return ": ".join(filter(None, (place, said)))
+    return ": ".join(filter(None, (field, said)))
 
 
 def _stream(name: str, fields: Sequence[pa.Field], by: tuple[str, ...]) -> StreamPlan:
@@ -263,7 +264,7 @@ def _stream(name: str, fields: Sequence[pa.Field], by: tuple[str, ...]) -> Strea
     return frame_stream(name, schema, by, _AT[0], None, timedelta(0), punctuated=True)
 
 
-def _measure(name: str, measure: Measure, rows: pa.Schema, places: Sequence[Place]) -> MeasureSpec:
+def _measure(name: str, measure: Measure, rows: pa.Schema, order: Sequence[OrderColumn]) -> MeasureSpec:
     function = FUNCTIONS[measure.function]
     implementation = function.implementation()
     if measure.column is None:
@@ -278,8 +279,8 @@ def _measure(name: str, measure: Measure, rows: pa.Schema, places: Sequence[Plac
         kind = of
     elif function.result is several:
         kind = pa.list_(of)
-    place = tuple(places) if function.by_place else ()
-    return implementation(name, _seen(measure.column), kind, of, place)
+    own_order = tuple(order) if function.by_order else ()
+    return implementation(name, _seen(measure.column), kind, of, own_order)
 
 
 def _seen(column: str) -> str:

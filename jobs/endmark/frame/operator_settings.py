@@ -55,8 +55,8 @@ def require_same_operators(checkpoint: Path, operators: Sequence[OperatorSetting
         )
     changes: list[str] = []
     for number, (was, own) in enumerate(zip(before, now, strict=True), 1):
-        place = f"{own['step']} {number} of {len(now)}: " if len(now) > 1 else ""
-        changes += [f"{place}{change}" for change in differences(was, own)]
+        step = f"{own['step']} {number} of {len(now)}: " if len(now) > 1 else ""
+        changes += [f"{step}{change}" for change in differences(was, own)]
     if changes:
         raise ConfigError(
             f"checkpoint {checkpoint} was made with other arguments: {', '.join(changes)}; {_MENDING}"

@@ -273,14 +273,14 @@ class FrameSteps:
         Raises:
             ConfigError: a column or a measure is wrong.
         """
-        keys, places = names_of("aggregate", by), names_of("ordered_by", ordered_by)
-        declared = declared_groups(keys, measures, places, self._rows, running=running)
+        keys, order = names_of("aggregate", by), names_of("ordered_by", ordered_by)
+        declared = declared_groups(keys, measures, order, self._rows, running=running)
         measured = [each.column for each in declared.measures.values() if each.column]
-        needed = list(dict.fromkeys([*keys, *measured, *places]))
+        needed = list(dict.fromkeys([*keys, *measured, *order]))
         require_bytewise(self._frame.schema, needed, "aggregate")
         frame = self.select(*map(column, needed))
         groups, renaming, settings = grouped(
-            frame._frame, declared, places, self._punctuations, frame._renaming, running=running
+            frame._frame, declared, order, self._punctuations, frame._renaming, running=running
         )
         made = self._with(groups, renaming)
         made._operators = (*self._operators, OperatorSettings("aggregate", settings))

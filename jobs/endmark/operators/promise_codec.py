@@ -48,14 +48,14 @@ class PromiseCodec:
         return {name: pattern_to_json(pattern, self.domains[name]) for name, pattern in promise.patterns}
 
     def read_patterns(self, written: WrittenPatterns, origin: Origin | None = None) -> Punctuation:
-        """Read a promise from its patterns. `origin` is its place in Kafka; `None` if it has none."""
+        """Read a promise from its patterns. `origin` is its coordinates in Kafka; `None` if it has none."""
         return Punctuation.read(self.stream, written, self.domains, pattern_from_json, origin)
 
     def write(self, promise: Punctuation) -> dict[str, Any]:
-        """Return a promise and its place in Kafka, ready for JSON."""
-        place = promise.place
+        """Return a promise and its coordinates in Kafka, ready for JSON."""
+        origin = promise.coordinates
         patterns = self.write_patterns(promise)
-        return {"partition": place.partition, "offset": place.offset, "patterns": patterns}
+        return {"partition": origin.partition, "offset": origin.offset, "patterns": patterns}
 
     def read(self, written: Iterable[Mapping[str, Any]]) -> list[Punctuation]:
         """Read promises, and sort them: a repeated batch may bring them in another order."""
@@ -76,5 +76,5 @@ class PromiseCodec:
 
 
 def _place_and_text(promise: Mapping[str, Any]) -> tuple[int, int, str]:
-    # All promises of a frame have the same place, so their text decides.
+    # All promises of a frame have the same coordinates, so their text decides.
     return promise["partition"], promise["offset"], json.dumps(promise["patterns"])

@@ -17,7 +17,7 @@ class RunNews(NamedTuple):
     """The runs of a clustered stream in a batch, as keys with `partition` and `offset`; `None` without any.
 
     Args:
-        ended: keys of the bucket whose run ended, each with the place of the row that ended it.
+        ended: keys of the bucket whose run ended, each with the coordinates of the row that ended it.
         first: the first row of each partition, over all buckets.
         last: the last row of each partition, if its key belongs to the bucket.
     """

@@ -205,8 +205,8 @@ def _check_relations(pipeline: Pipeline) -> None:
 
 def _check_key(stage: Stage) -> None:
     field, key = stage.named_key
-    for place in range(len(key)):
-        _check_key_column(stage, place, field)
+    for number in range(len(key)):
+        _check_key_column(stage, number, field)
     for name in stage.streams:
         for member in stage.pipeline.flow.members_of(name):
             _check_promises(stage, member)
@@ -303,13 +303,13 @@ def _check_stage_behind(stage: Stage, field: str) -> None:
         )
 
 
-def _check_key_column(stage: Stage, place: int, field: str) -> None:
-    """Check one column of the key of a stage, given its place in the key."""
-    name, kinds = stage.key[place], dict[str, ColumnType]()
+def _check_key_column(stage: Stage, number: int, field: str) -> None:
+    """Check one column of the key of a stage, given its number in the key."""
+    name, kinds = stage.key[number], dict[str, ColumnType]()
     for side in stage.inputs:
         if side in stage.pipeline.inputs:
             require_column(stage.pipeline.stream_columns(side), name, field)
-        kinds[side] = stage.kinds_of(side)[place]
+        kinds[side] = stage.kinds_of(side)[number]
     first, kind = next(iter(kinds.items()))
     if odd := [side for side, other in kinds.items() if other != kind]:
         raise ValueError(

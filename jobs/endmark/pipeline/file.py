@@ -46,19 +46,19 @@ def _secret(name: str, file: str) -> str:
 
 
 def _fill_values(
-    node: Any, environment: dict[str, str], text: PipelineText, place: tuple[str, ...] = ()
+    node: Any, environment: dict[str, str], text: PipelineText, path: tuple[str, ...] = ()
 ) -> Any:
     # The text is parsed before, so that a value with a colon, quote or line break cannot change the document.
     if isinstance(node, dict):
-        return {key: _fill_values(value, environment, text, (*place, key)) for key, value in node.items()}
+        return {key: _fill_values(value, environment, text, (*path, key)) for key, value in node.items()}
     if isinstance(node, list):
-        return [_fill_values(value, environment, text, (*place, str(at))) for at, value in enumerate(node)]
+        return [_fill_values(value, environment, text, (*path, str(at))) for at, value in enumerate(node)]
     if not isinstance(node, str):
         return node
     try:
         return _fill(node, environment)
     except ConfigError as error:
-        raise ConfigError(_problem(text, place, str(error))) from None
+        raise ConfigError(_problem(text, path, str(error))) from None
 
 
 def load(
@@ -190,10 +190,10 @@ def _meant(unknown: Sequence[str]) -> str:
     return f", did you mean {near[0]}?" if near else ""
 
 
-def fields_at(place: Sequence[str]) -> list[str]:
-    """Return the fields that a place of a pipeline file may have, such as those of `batch`."""
+def fields_at(path: Sequence[str]) -> list[str]:
+    """Return the fields that a path of a pipeline file may have, such as those of `batch`."""
     models: list[type[BaseModel]] = [Pipeline]
-    for name in place:
+    for name in path:
         inner = [
             found
             for model in models

@@ -184,7 +184,7 @@ def _check_measure(pipeline: Pipeline, field: str, measure: Measure, reference: 
     stage = next((stage for stage in pipeline.stages if stage.steps.join == origin), None)
     if (
         stage is not None
-        and FUNCTIONS[measure.function].by_place
+        and FUNCTIONS[measure.function].by_order
         and stage.inputs[0] not in stage.present_inputs
     ):
         raise ValueError(
@@ -220,7 +220,7 @@ def _check_rollup(rollup: Rollup) -> None:
 def _check_rollup_measure(rollup: Rollup, field: str, measure: Measure, column: str) -> None:
     given = rollup.of.columns()
     require_column(given, column, field)
-    if FUNCTIONS[measure.function].by_place:
+    if FUNCTIONS[measure.function].by_order:
         raise ValueError(
             f"{field}: {measure.function} goes by the place of a row, and groups of {rollup.of.step} "
             "have none; write min or max"

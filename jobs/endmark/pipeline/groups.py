@@ -192,8 +192,8 @@ class ResultGroups(Groups):
         for name, reference in self.references.items():
             if name in pipeline.key:
                 # A column of the join key is that of a row that is there.
-                place, there = pipeline.key.index(name), stage.present_inputs[:1] or stage.shown_inputs
-                found[name] = tuple(stage.key_columns(given)[place] for given in there)
+                number, there = pipeline.key.index(name), stage.present_inputs[:1] or stage.shown_inputs
+                found[name] = tuple(stage.key_columns(given)[number] for given in there)
             else:
                 found[name] = (pipeline.references.result_column(reference),)
         return found

@@ -56,15 +56,15 @@ def lookup_columns(pipeline: Pipeline, lookup: Lookup) -> LookupColumns:
         ValueError: rows do not have such a column at that step, or it has another type than the relation's.
             The error names the field.
     """
-    relation, place = pipeline.relations[lookup.relation], pipeline.field_of(lookup)
+    relation, lookup_field = pipeline.relations[lookup.relation], pipeline.field_of(lookup)
     kinds = [relation.columns[name] for name in relation.key]
     key = [
-        _column(pipeline, lookup, reference, f"{place}.key", kind)
+        _column(pipeline, lookup, reference, f"{lookup_field}.key", kind)
         for reference, kind in zip(lookup.key, kinds, strict=True)
     ]
     if lookup.as_of is None:
         return LookupColumns(tuple(key), None)
-    field = f"{place}.as_of.stream"
+    field = f"{lookup_field}.as_of.stream"
     return LookupColumns(
         tuple(key), _column(pipeline, lookup, lookup.as_of.stream, field, ColumnType.TIMESTAMP)
     )

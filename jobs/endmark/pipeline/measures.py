@@ -27,14 +27,14 @@ class Function:
         implementation: returns the class that folds Arrow columns.
         result: returns the type of the function's value, given the type of its column.
         adds: whether the function adds values, and so takes numbers only.
-        by_place: whether the function picks a value by the place of its row.
+        by_order: whether the function picks a value by the order of rows.
     """
 
     doc: str
     implementation: Callable[[], type[MeasureSpec]]
     result: Callable[[ColumnType], ColumnType]
     adds: bool = False
-    by_place: bool = False
+    by_order: bool = False
 
 
 def same(of: ColumnType) -> ColumnType:
@@ -88,13 +88,13 @@ FUNCTIONS = {
         "by the named columns; then the least value, since a stream's row may match several of R",
         lambda: _classes().First,
         same,
-        by_place=True,
+        by_order=True,
     ),
     "last": Function(
         "the value of the last row, in the same order; then the greatest value",
         lambda: _classes().Last,
         same,
-        by_place=True,
+        by_order=True,
     ),
     "count_distinct": Function(
         "the number of different values, a long; exact", lambda: _classes().CountDistinct, _number

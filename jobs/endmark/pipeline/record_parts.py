@@ -32,7 +32,7 @@ _IN_JSON = (Origin.VALUE, Origin.KEY)
 
 @dataclass(frozen=True)
 class RecordPart:
-    """The place in a Kafka record that has the values of a column; `str` gives its name in a pipeline file.
+    """The part of a Kafka record that has the values of a column; `str` gives its name in a pipeline file.
 
     Args:
         origin: the part of the record.

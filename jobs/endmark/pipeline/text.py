@@ -164,25 +164,25 @@ class PipelineText:
         except _NOT_YAML as error:
             raise ConfigError(f"--set {assignment}: the value is no YAML: {_problem(error)}") from None
         *parents, last = names
-        place = self.document
+        node = self.document
         for number, name in enumerate(parents):
-            place = place[int(name)] if _is_item(place, name) else _member(place, name)
-            if not isinstance(place, dict | list):
+            node = node[int(name)] if _is_item(node, name) else _member(node, name)
+            if not isinstance(node, dict | list):
                 within = ".".join(parents[: number + 1])
-                raise ConfigError(f"--set {assignment}: {within} is {place!r}, which has no fields")
-        if isinstance(place, list) and not _is_item(place, last):
+                raise ConfigError(f"--set {assignment}: {within} is {node!r}, which has no fields")
+        if isinstance(node, list) and not _is_item(node, last):
             raise ConfigError(
-                f"--set {assignment}: there is a list of {len(place)}; name one by 0 to {len(place) - 1}"
+                f"--set {assignment}: there is a list of {len(node)}; name one by 0 to {len(node) - 1}"
             )
-        place[int(last) if isinstance(place, list) else last] = value
+        node[int(last) if isinstance(node, list) else last] = value
 
 
-def _is_item(place: Any, name: str) -> bool:
-    return isinstance(place, list) and _ITEM.fullmatch(name) is not None and int(name) < len(place)
+def _is_item(node: Any, name: str) -> bool:
+    return isinstance(node, list) and _ITEM.fullmatch(name) is not None and int(name) < len(node)
 
 
-def _member(place: Any, name: str) -> Any:
-    return place.setdefault(name, {}) if isinstance(place, dict) else None
+def _member(node: Any, name: str) -> Any:
+    return node.setdefault(name, {}) if isinstance(node, dict) else None
 
 
 def _inner(node: yaml.Node | None, name: str) -> tuple[yaml.Node, yaml.Node] | None:

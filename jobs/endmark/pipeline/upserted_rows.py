@@ -64,9 +64,9 @@ def _check_key(pipeline: Pipeline, source: str, table: Table, field: str) -> Non
             )
             raise ValueError(f"{field}.key: column {name!r} may be null, which is no key; {mend}")
     if set(table.key) != set(stage.key):
-        place, key = stage.named_key
+        named_by, key = stage.named_key
         raise ValueError(
-            f"{field}.key: {', '.join(table.key)} is not {', '.join(key)} of {place}, by which the job "
+            f"{field}.key: {', '.join(table.key)} is not {', '.join(key)} of {named_by}, by which the job "
             "distributes rows; name that, or write the table in a pipeline of this stream alone"
         )
 

@@ -21,8 +21,8 @@ _NEEDS_ESCAPE = r'[\x00-\x1f"\\]'
 def named(columns: Mapping[str, pa.Array]) -> pa.Array:
     """Return a punctuation for each row that names its values, such as `{"item_id": {"equals": 42}}`."""
     pieces: list[pa.Array | str] = []
-    for place, (name, values) in enumerate(sorted(columns.items())):
-        pieces += [f'{", " if place else "{"}{json.dumps(name)}: {{"equals": ', _scalars(values), "}"]
+    for number, (name, values) in enumerate(sorted(columns.items())):
+        pieces += [f'{", " if number else "{"}{json.dumps(name)}: {{"equals": ', _scalars(values), "}"]
     return pc.binary_join_element_wise(*pieces, "}", "")
 
 

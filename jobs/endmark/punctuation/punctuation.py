@@ -14,7 +14,7 @@ Written = TypeVar("Written")
 
 
 class Origin(NamedTuple):
-    """The place of a punctuation in its topic."""
+    """The coordinates of a punctuation in its topic: partition and offset."""
 
     partition: int
     offset: int
@@ -27,7 +27,7 @@ class Punctuation:
     Args:
         stream: the name of the stream.
         patterns: pairs of attribute and pattern, sorted by attribute, without patterns that match anything.
-        origin: the place in the topic; `None` for a derived punctuation.
+        origin: the coordinates in the topic; `None` for a derived punctuation.
     """
 
     stream: str
@@ -41,7 +41,7 @@ class Punctuation:
         Args:
             stream: the name of the stream.
             patterns: patterns by attribute, in any order. Patterns that match anything are left out.
-            origin: the place in the topic; `None` for a derived punctuation.
+            origin: the coordinates in the topic; `None` for a derived punctuation.
         """
         pairs = ((name, patterns[name]) for name in sorted(patterns))
         return cls(stream, tuple(pair for pair in pairs if pair[1] != Anything()), origin)
@@ -62,7 +62,7 @@ class Punctuation:
             written: written patterns by attribute.
             domains: the domains of the stream's attributes.
             pattern: reads one written pattern.
-            origin: the place in the topic; `None` for a derived punctuation.
+            origin: the coordinates in the topic; `None` for a derived punctuation.
 
         Raises:
             PunctuationError: a pattern cannot be read, or an attribute is unknown. The error names the
@@ -78,7 +78,7 @@ class Punctuation:
         return cls.of(stream, patterns, origin)
 
     @property
-    def place(self) -> Origin:
+    def coordinates(self) -> Origin:
         """The origin of a punctuation that has one.
 
         Raises:

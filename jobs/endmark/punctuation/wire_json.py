@@ -61,7 +61,7 @@ def decode(
         record: the bytes of the record.
         stream: the name of the stream.
         domains: the domains of the stream's attributes.
-        origin: the place of the record in its topic; `None` if it has none.
+        origin: the coordinates of the record in its topic; `None` if it has none.
 
     Raises:
         PunctuationError: the bytes are no punctuation.
@@ -186,7 +186,7 @@ def _refuse_constant(name: str) -> Any:
 
 def _one_line(error: ValidationError) -> PunctuationError:
     first = error.errors(include_url=False, include_input=False)[0]
-    # Pydantic's place of an error names validators among the members, and a pattern before its member.
-    places = [part for part in map(str, first["loc"]) if not part.startswith("function-")]
-    where = ".".join(part for before, part in pairwise(["", *places]) if part != before)
+    # Pydantic's location of an error names validators among the members, and a pattern before its member.
+    location = [part for part in map(str, first["loc"]) if not part.startswith("function-")]
+    where = ".".join(part for before, part in pairwise(["", *location]) if part != before)
     return PunctuationError(f"{where or 'the record'}: {first['msg'].removeprefix('Value error, ')}")

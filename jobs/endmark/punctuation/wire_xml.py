@@ -28,7 +28,7 @@ def decode(
         record: the bytes of the record.
         stream: the name of the stream.
         domains: the domains of the stream's attributes.
-        origin: the place of the record in its topic; `None` if it has none.
+        origin: the coordinates of the record in its topic; `None` if it has none.
 
     Raises:
         PunctuationError: the bytes are no punctuation.

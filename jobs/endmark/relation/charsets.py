@@ -15,11 +15,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _BEYOND_UTF8MB3 = r"[\x{10000}-\x{10FFFF}]"
-# MySQL's latin1 is Windows' code page 1252. It keeps its five empty places as control characters.
+# MySQL's latin1 is Windows' code page 1252. It keeps its five empty codes as control characters.
 _LATIN1 = r"\x00-\x7F\x81\x8D\x8F\x90\x9D\xA0-\xFF" + "".join(
-    bytes([place]).decode("cp1252")
-    for place in range(0x80, 0xA0)
-    if place not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)
+    bytes([code]).decode("cp1252") for code in range(0x80, 0xA0) if code not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)
 )
 # For each character set a pattern of the characters that it does not have; `None` if it has all.
 CHARSETS: dict[str, str | None] = {

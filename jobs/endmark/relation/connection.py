@@ -74,9 +74,9 @@ def _require_file(url: sa.URL) -> None:
         raise ConfigError(f"the relation's file {file} does not exist; correct its URL, or create the table")
 
 
-def _connect_as_text(_: Any, __: Any, places: Sequence[Any], names: Mapping[str, Any]) -> TextConnection:
+def _connect_as_text(_: Any, __: Any, arguments: Sequence[Any], names: Mapping[str, Any]) -> TextConnection:
     try:
-        return TextConnection(*places, **names)
+        return TextConnection(*arguments, **names)
     except RuntimeError as error:
         # PyMySQL raises it without the `cryptography` package, which MySQL's logins need without TLS.
         raise MissingPartError(

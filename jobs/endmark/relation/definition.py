@@ -42,12 +42,12 @@ _POSTGRESQL_INDEXES = """
 SELECT c.relname, i.indisunique, a.attname, l.collname
 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam AND m.amname = 'btree'
 CROSS JOIN LATERAL unnest(CAST(i.indkey AS int2[]), CAST(i.indcollation AS oid[]))
-    WITH ORDINALITY AS k(attribute, collation_id, place)
+    WITH ORDINALITY AS k(attribute, collation_id, position)
 LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attribute AND k.attribute > 0
 LEFT JOIN pg_collation l ON l.oid = k.collation_id
 WHERE i.indrelid = to_regclass(quote_ident(:table)) AND i.indisvalid AND i.indpred IS NULL
-    AND k.place <= i.indnkeyatts
-ORDER BY c.relname, k.place
+    AND k.position <= i.indnkeyatts
+ORDER BY c.relname, k.position
 """
 _COLUMNS = {"sqlite": _SQLITE_COLUMNS, "mysql": _MYSQL_COLUMNS, "postgresql": _POSTGRESQL_COLUMNS}
 _INDEXES = {"sqlite": _SQLITE_INDEXES, "mysql": _MYSQL_INDEXES, "postgresql": _POSTGRESQL_INDEXES}

@@ -31,15 +31,15 @@ class Statement:
 
     Args:
         text: SQL with the driver's own placeholders.
-        places: for each placeholder the number of a key, and of its column.
+        placeholders: for each placeholder the number of a key, and of its column.
     """
 
     text: str
-    places: tuple[tuple[int, int], ...]
+    placeholders: tuple[tuple[int, int], ...]
 
     def bind(self, keys: Sequence[KeyValues]) -> tuple[Any, ...]:
         """Return the values of the placeholders in their order."""
-        return tuple(keys[at][column] for at, column in self.places)
+        return tuple(keys[at][column] for at, column in self.placeholders)
 
 
 @dataclass(frozen=True)
@@ -261,5 +261,5 @@ def _number(value: int) -> sa.ColumnElement[int]:
 
 def _compiled(query: sa.Select[Any] | sa.CompoundSelect[Any], dialect: sa.Dialect) -> Statement:
     compiled = query.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
-    places = [name[1:].partition("_")[::2] for name in compiled.positiontup or ()]
-    return Statement(compiled.string, tuple((int(at), int(column)) for at, column in places))
+    placeholders = [name[1:].partition("_")[::2] for name in compiled.positiontup or ()]
+    return Statement(compiled.string, tuple((int(at), int(column)) for at, column in placeholders))

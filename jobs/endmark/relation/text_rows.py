@@ -89,9 +89,9 @@ class TextRows:
             max(0, bounds.size - 1),
             [None, pa.py_buffer(bounds.tobytes() or bytes(8)), pa.py_buffer(self._data)],
         )
-        places = 2 * self._fields * np.arange(len(self))
+        positions = 2 * self._fields * np.arange(len(self))
         return [
-            pieces.take(pa.array(places + 2 * field, mask=nulls[field])).cast(pa.string())
+            pieces.take(pa.array(positions + 2 * field, mask=nulls[field])).cast(pa.string())
             for field in range(self._fields)
         ]
 

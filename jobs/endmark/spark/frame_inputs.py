@@ -94,7 +94,7 @@ def frame_inputs(
     frames, times = (left, right), _pair(*names_of("time", [time]))
     shown = [_shown(side, frame, punctuations) for side, frame in zip(_SIDES, frames, strict=True)]
     schemas = [arrow_columns(fields) for fields in shown]
-    keys = [tuple(pair[place] for pair in pairs) for place in range(2)]
+    keys = [tuple(pair[number] for pair in pairs) for number in range(2)]
     for side, frame, schema, key, at in zip(_SIDES, frames, schemas, keys, times, strict=True):
         require_streaming(f"the {side} frame", frame)
         _require_columns(side, schema, (*key, at))
@@ -107,17 +107,17 @@ def frame_inputs(
     _require_duration("lateness", lateness)
     if window is not None:
         _require_duration("window", window)
-    places = [None if punctuations is None else _place(frame, punctuations) for frame in frames]
-    if punctuations is not None and places == [None, None]:
+    positions = [None if punctuations is None else _position(frame, punctuations) for frame in frames]
+    if punctuations is not None and positions == [None, None]:
         raise ConfigError(
             f"punctuations: neither frame has a column {punctuations!r}; name a string column of one of them"
         )
     streams = [
-        frame_stream(side, schema, key, at, window, lateness, punctuated=place is not None)
-        for side, schema, key, at, place in zip(_SIDES, schemas, keys, times, places, strict=True)
+        frame_stream(side, schema, key, at, window, lateness, punctuated=position is not None)
+        for side, schema, key, at, position in zip(_SIDES, schemas, keys, times, positions, strict=True)
     ]
     first, second = (
-        FrameInput(*each) for each in zip(frames, shown, times, streams, places, renamings, strict=True)
+        FrameInput(*each) for each in zip(frames, shown, times, streams, positions, renamings, strict=True)
     )
     return first, second
 
@@ -167,16 +167,16 @@ def _shown(side: str, frame: DataFrame, punctuations: str | None) -> StructType:
     return fields
 
 
-def _place(frame: DataFrame, punctuations: str) -> int | None:
+def _position(frame: DataFrame, punctuations: str) -> int | None:
     if punctuations not in frame.columns:
         return None
-    place = frame.columns.index(punctuations)
-    kind = frame.schema[place].dataType
+    position = frame.columns.index(punctuations)
+    kind = frame.schema[position].dataType
     if not isinstance(kind, StringType):
         raise ConfigError(
             f"punctuations: column {punctuations!r} is {kind.simpleString()}; cast it to string"
         )
-    return place
+    return position
 
 
 def _require_columns(side: str, schema: pa.Schema, names: tuple[str, ...]) -> None:

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Protocol
 
 from endmark.engine import channels
-from endmark.engine.bucket.lookup_levels import lookup_places
+from endmark.engine.bucket.lookup_levels import lookup_positions
 from endmark.engine.bucket.lookup_plan import lookup_plan, unpaged_lookups
 from endmark.engine.channels import Buckets
 from endmark.engine.earlier_buckets import StageBuckets
@@ -109,13 +109,13 @@ def build(
         fewer: the buckets that there were before; `None` if their number has not changed.
     """
     buckets = bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
-    streams, places = stream_plans(pipeline, partitions), lookup_places(pipeline)
+    streams, positions = stream_plans(pipeline, partitions), lookup_positions(pipeline)
 
     def looking(declared: Lookup, stream: StreamPlan) -> LookupPlan:
         reader = SqlRelation(pipeline.relations[declared.relation], warn)
-        place, directory = places[declared.relation], relations.directories[declared.relation]
+        position, directory = positions[declared.relation], relations.directories[declared.relation]
         name = relations.cache_name
-        return lookup_plan(declared, place, stream, len(buckets), reader, directory, reader.batch, name)
+        return lookup_plan(declared, position, stream, len(buckets), reader, directory, reader.batch, name)
 
     ingest = Ingest(
         streams, buckets, ControlPlan.of(pipeline, unpaged_lookups(pipeline, relations.directories))

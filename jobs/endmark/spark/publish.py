@@ -169,7 +169,9 @@ class OutputTopic:
 
     def _everywhere(self, keys: DataFrame, patterns: Sequence[str]) -> DataFrame:
         records = [
-            (None, f'{{"{MARK}": {text}}}', place) for text in patterns for place in range(self._partitions)
+            (None, f'{{"{MARK}": {text}}}', partition)
+            for text in patterns
+            for partition in range(self._partitions)
         ]
         return keys.sparkSession.createDataFrame(records, _RECORD_DDL)
 

@@ -129,7 +129,7 @@ class Queries:
             self.gaps,
         )
         at = self._checkpoint
-        place = str(at) if isinstance(at, Path) else at.for_hadoop
+        location = str(at) if isinstance(at, Path) else at.for_hadoop
         try:
             frame = plan.build(
                 self.spark,
@@ -143,7 +143,7 @@ class Queries:
             )
             writer = frame.writeStream.queryName(self.pipeline.name)
             writer = writer.foreachBatch(shortly_interrupted(self.sink)).trigger(**self.pace.trigger)
-            return writer.option("checkpointLocation", place).start()
+            return writer.option("checkpointLocation", location).start()
         except PySparkException as error:
             raise JobFailedError(self._with_batch(str(error))) from error
 

@@ -107,7 +107,7 @@ _LOCKED = {
     "spark.driver.host": LOOPBACK,
 }
 _SOCKETS = "endmark-sockets-"
-_LONGEST_PLACE = 60  # characters of the sockets' directory; Linux and Spark limit the whole path of a socket
+_LONGEST_PATH = 60  # characters of the sockets' directory; Linux and Spark limit the whole path of a socket
 # Sessions that read or write Delta tables with Spark need these settings. The session of a job does not.
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -212,7 +212,7 @@ def _locked() -> dict[str, str]:
 def _sockets() -> Path:
     """Return a private directory for the sockets between Java and Python, which ask for no secret."""
     usual = tempfile.gettempdir()
-    fits = len(f"{usual}/{_SOCKETS}12345678") <= _LONGEST_PLACE
+    fits = len(f"{usual}/{_SOCKETS}12345678") <= _LONGEST_PATH
     return private_directory(_SOCKETS, Path(usual if fits else "/tmp"))  # noqa: S108  # under a new name
 
 

@@ -196,10 +196,10 @@ def numbered(columns: Sequence[pa.Array]) -> Ints:
     Nulls are equal to each other. There is at least one column, and none of doubles or arrays.
     """
     found = np.zeros(len(columns[0]), np.int64)
-    for place, column in enumerate(columns):
+    for number, column in enumerate(columns):
         encoded = column.dictionary_encode(null_encoding="encode")
         found = found * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
-        if place:  # keep the numbers small, so that no product of many columns overflows
+        if number:  # keep the numbers small, so that no product of many columns overflows
             found = np.unique(found, return_inverse=True)[1]
     return found
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import sqlalchemy as sa
 
-from endmark.databases import database_url, place, require_files
+from endmark.databases import database_url, require_files, shown_url
 from endmark.domain import Domain
 from endmark.errors import ConfigError, MissingPartError
 from endmark.pipeline import Lookup, Pipeline, Relation
@@ -147,7 +147,7 @@ def _chunks(relation: Relation, prefix: str) -> Iterator[pa.Table]:
         # The error shows `orig` alone, since the full text may hold the password of the URL.
         cause = getattr(error, "orig", None) or error
         raise MissingPartError(
-            f"relations.{prefix}: cannot read table {relation.table!r} at {place(engine.url)}: {cause}"
+            f"relations.{prefix}: cannot read table {relation.table!r} at {shown_url(engine.url)}: {cause}"
         ) from error
     except (ValueError, TypeError) as error:
         # SQLAlchemy reads SQLite's dates from text while it fetches rows.

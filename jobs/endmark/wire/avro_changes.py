@@ -28,7 +28,7 @@ from endmark.wire.framed_records import FramedParser
 from endmark.wire.json_reader import mask
 from endmark.wire.json_records import JsonParser
 from endmark.wire.judged_columns import punctuations_in_json, sound_rows
-from endmark.wire.merging import merged, placed
+from endmark.wire.merging import merged, repositioned
 from endmark.wire.rejection import Rejection, UnreadableError
 from endmark.wire.values import sound
 
@@ -162,7 +162,7 @@ class ChangeReader:
             left.reject(images.mask(among), images.layout)
             return self._none
         columns = images.layout.judged(images.values, np.zeros(len(images.at), bool))
-        return placed(sound_rows(self._none, columns, extra=images.layout.extra), images.at)
+        return repositioned(sound_rows(self._none, columns, extra=images.layout.extra), images.at)
 
     def _deleted(self, left: _Left, among: Bools, images: _Images) -> Parsed:
         """Return the keys that some records delete."""
@@ -174,7 +174,7 @@ class ChangeReader:
         for at, reason, error in columns.defects:
             why = UnreadableError(reason, error) if reason == "not_utf8" else _no_key(error)
             left.reject_one(int(images.at[at]), why)
-        return placed(self._deletions.of(columns), images.at)
+        return repositioned(self._deletions.of(columns), images.at)
 
 
 def _no_key(error: str) -> UnreadableError:
@@ -242,7 +242,7 @@ class _Image:
     def __init__(self, written: AvroType | None, layout: Callable[[AvroType], Layout]) -> None:
         self._branches = () if written is None else written.inner if written.kind == "union" else (written,)
         self._is_union = written is not None and written.kind == "union"
-        records = [place for place, each in enumerate(self._branches) if each.kind == "record"]
+        records = [number for number, each in enumerate(self._branches) if each.kind == "record"]
         self._record = records[0] if len(records) == 1 else -1
         self.layout: Layout | UnreadableError = UnreadableError("bad_envelope", "it has no image of one type")
         if self._record >= 0:
@@ -257,9 +257,9 @@ class _Image:
         if self._is_union:
             branch = cursor.index(rows, len(self._branches))
         found = _Images(self.layout, np.zeros(0, np.int64), {})
-        for place, written in enumerate(self._branches):
-            at = np.flatnonzero(branch == place)
-            if place != self._record:
+        for number, written in enumerate(self._branches):
+            at = np.flatnonzero(branch == number)
+            if number != self._record:
                 cursor.skip(rows[at], written)
             elif isinstance(self.layout, UnreadableError):
                 cursor.skip(rows[at], written)

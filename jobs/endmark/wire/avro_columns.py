@@ -168,15 +168,15 @@ def _unscaled(data: np.ndarray, start: Ints, length: Ints) -> tuple[pa.Array, Bo
 
     Args:
         data: the bytes.
-        start: the place of each integer's first byte.
+        start: the position of each integer's first byte.
         length: the number of its bytes.
     """
     sign = np.where((length > 0) & (data[start] >= 0x80), 0xFF, 0).astype(np.uint8)
     digits = np.repeat(sign[:, None], _BYTES, axis=1)  # least first
     last = start + length - 1
-    for place in range(min(_BYTES, int(length.max(initial=0)))):
-        there = place < length
-        digits[there, place] = data[last[there] - place]
+    for digit in range(min(_BYTES, int(length.max(initial=0)))):
+        there = digit < length
+        digits[there, digit] = data[last[there] - digit]
     bad = length == 0
     for row in np.flatnonzero(length > _BYTES):  # a writer may repeat the sign, which few do
         more = data[start[row] : last[row] - _BYTES + 1]

@@ -22,15 +22,15 @@ FEW = 32  # records; an item of fewer is read faster by itself
 
 
 class Cursor:
-    """The places in a buffer of records up to which they are read.
+    """The positions in a buffer of records up to which they are read.
 
     A record that is no value of its schema becomes `malformed`. It then stands at its end, where it can be
     read on without harm: each value is junk there, and no text has any bytes.
 
     Args:
         data: the bytes of all records, one behind the other, with `framed_records.PAD` bytes behind them.
-        at: the place of the first byte to read of each record, ascending.
-        end: the place behind the last byte of each record.
+        at: the position of the first byte to read of each record, ascending.
+        end: the position behind the last byte of each record.
 
     Attributes:
         malformed: a mask of the records that are no values of their schema.
@@ -83,13 +83,13 @@ class Cursor:
         value = (byte & 0x7F).astype(np.uint64)
         length = np.ones(len(rows), np.int64)
         more, bad = np.flatnonzero(byte >= 0x80), np.zeros(len(rows), bool)
-        for place in range(1, _LONGEST):
+        for group in range(1, _LONGEST):
             if not len(more):
                 break
-            byte = self.data[start[more] + place]
-            value[more] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * place)
+            byte = self.data[start[more] + group]
+            value[more] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * group)
             length[more] += 1
-            if place == _LONGEST - 1:
+            if group == _LONGEST - 1:
                 bad[more[byte > (0x7F if cut else 1)]] = True  # it has more than 64 bits
             more = more[byte >= 0x80]
         self.at[rows] = start + length
@@ -126,7 +126,7 @@ class Cursor:
         return np.asarray(byte == 1)
 
     def texts(self, start: Ints, length: Ints) -> pa.Array:
-        """Return bytes as a binary array, given the places of ascending records and their lengths."""
+        """Return bytes as a binary array, given the positions of ascending records and their lengths."""
         if not len(start):
             return pa.array([], pa.binary())
         # Each second element is what stands between two texts.
@@ -180,13 +180,13 @@ class Cursor:
             left[inside] -= 1
             within = within[~self.malformed[rows[within]]]
         bad = np.zeros(len(rows), bool)
-        for place, row in zip(within.tolist(), rows[within].tolist(), strict=True):
+        for number, row in zip(within.tolist(), rows[within].tolist(), strict=True):
             at = int(self.at[row])
             try:
                 rest = _One(self.data[at : self.end[row]].tobytes())
-                self.at[row] = at + rest.end_of_blocks(written, int(left[place]))
+                self.at[row] = at + rest.end_of_blocks(written, int(left[number]))
             except _NoAvroError:
-                bad[place] = True
+                bad[number] = True
         self.fail(rows, bad)
 
     def _begin_blocks(self, rows: Ints, within: Ints, left: Ints, written: AvroType) -> Bools:
@@ -194,7 +194,7 @@ class Cursor:
 
         Args:
             rows: the positions of all records of this array or map.
-            within: the places in `rows` of those that are not at its end yet.
+            within: the positions in `rows` of those that are not at its end yet.
             left: the items that are left in the block of each of `rows`; new blocks are put there.
             written: the type.
         """
@@ -242,10 +242,10 @@ class _One:
 
     def _long(self) -> int:
         found = 0
-        for place in range(_LONGEST):
+        for group in range(_LONGEST):
             self._step(1)
             byte = self._rest[self._at - 1]
-            found |= (byte & 0x7F) << 7 * place
+            found |= (byte & 0x7F) << 7 * group
             if byte < 0x80:
                 if found >= 2**64:
                     break

@@ -18,7 +18,7 @@ from endmark.wire.avro_schema import AvroSchemaError, parse
 from endmark.wire.framed_records import FramedParser
 from endmark.wire.json_records import JsonParser
 from endmark.wire.judged_columns import promised, punctuations_in_json, rejecting, sound_rows
-from endmark.wire.merging import merged, placed
+from endmark.wire.merging import merged, repositioned
 from endmark.wire.rejection import UnreadableError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class TypeReader(Protocol):
         ...
 
     def read(self, cursor: Cursor, rows: Ints) -> Parsed:
-        """Return what is found among the records at some positions of a cursor, by their places in `rows`."""
+        """Return what is found among some records of a cursor, by their positions in `rows`."""
         ...
 
 
@@ -111,12 +111,12 @@ class AvroReader:
             torn = "the record begins with the number of no branch"
             pieces.append(rejecting(self._none, np.flatnonzero(cursor.malformed), "malformed", torn))
         within = ~cursor.malformed
-        for place, branch_reader in enumerate(self._branches):
-            rows = np.flatnonzero((branch == place) & within)
+        for number, branch_reader in enumerate(self._branches):
+            rows = np.flatnonzero((branch == number) & within)
             if isinstance(branch_reader, UnreadableError):
                 pieces.append(rejecting(self._none, rows, branch_reader.reason, str(branch_reader)))
             elif len(rows):
-                pieces.append(placed(branch_reader.read(cursor, rows), rows))
+                pieces.append(repositioned(branch_reader.read(cursor, rows), rows))
         return merged([*pieces, self._none])
 
     def _branch(self, written: AvroType) -> TypeReader | UnreadableError:

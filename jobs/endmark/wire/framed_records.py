@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from endmark.schema_registry import UnknownSchemaError
-from endmark.wire.merging import merged, placed
+from endmark.wire.merging import merged, repositioned
 from endmark.wire.rejection import Rejection, UnreadableError
 
 if TYPE_CHECKING:
@@ -52,12 +52,12 @@ class WriterSchemas(Protocol):
 
 @dataclass(frozen=True)
 class Bytes:
-    """Records of one schema, as places in a buffer.
+    """Records of one schema, as positions in a buffer.
 
     Args:
         data: the buffer, with `PAD` bytes behind the last record.
-        start: the place of each record's first byte behind its frame, ascending.
-        end: the place behind its last byte.
+        start: the position of each record's first byte behind its frame, ascending.
+        end: the position behind its last byte.
     """
 
     data: np.ndarray
@@ -152,7 +152,9 @@ class FramedParser:
         except UnreadableError as why:
             found.reject(at, why.reason, f"{name}: {why}")
             return
-        parsed = placed(reader.read(Bytes(found.data, found.start[at], found.end[at])), at, found.values)
+        parsed = repositioned(
+            reader.read(Bytes(found.data, found.start[at], found.end[at])), at, found.values
+        )
         named = [replace(each, error=f"{name}: {each.error}") for each in parsed.rejections]
         found.pieces.append(replace(parsed, rejections=named))
 
@@ -178,8 +180,8 @@ class _Found:
     Args:
         values: the records.
         data: the bytes of all of them.
-        start: the place of each record's first byte that is not read yet.
-        end: the place behind its last byte.
+        start: the position of each record's first byte that is not read yet.
+        end: the position behind its last byte.
     """
 
     values: pa.Array
@@ -192,5 +194,5 @@ class _Found:
     def reject(self, at: Ints, reason: str, error: str) -> None:
         """Reject the records at some positions."""
         self.rejections += [
-            Rejection(place, reason, error, self.values[place].as_py()) for place in at.tolist()
+            Rejection(position, reason, error, self.values[position].as_py()) for position in at.tolist()
         ]

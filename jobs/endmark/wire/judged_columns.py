@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from endmark.wire.json_reader import mask
 from endmark.wire.json_records import MARK, JsonParser
-from endmark.wire.merging import merged, placed
+from endmark.wire.merging import merged, repositioned
 from endmark.wire.rejection import Rejection
 
 if TYPE_CHECKING:
@@ -127,14 +127,14 @@ def promised(none: Parsed, columns: Columns, punctuations: JsonParser) -> Parsed
     """
     at, texts = np.flatnonzero(columns.sound), columns.batch.column(0).filter(pa.array(columns.sound))
     values = pc.binary_join_element_wise(_OPENING, texts.cast(pa.binary()), b"}", b"")
-    found = placed(punctuations.parse(values), at)
+    found = repositioned(punctuations.parse(values), at)
     return merged([found, replace(none, rejections=_rejections(columns))])
 
 
 def rejecting(none: Parsed, at: Ints, reason: str, error: str) -> Parsed:
     """Return the rejections of records at some positions, beside nothing else."""
-    return replace(none, rejections=[Rejection(place, reason, error, None) for place in at.tolist()])
+    return replace(none, rejections=[Rejection(position, reason, error, None) for position in at.tolist()])
 
 
 def _rejections(columns: Columns) -> list[Rejection]:
-    return [Rejection(place, reason, error, None) for place, reason, error in columns.defects]
+    return [Rejection(position, reason, error, None) for position, reason, error in columns.defects]

@@ -45,22 +45,22 @@ def _ordered(batches: list[pa.RecordBatch], at: Ints) -> pa.RecordBatch:
     return next(iter(table.combine_chunks().to_batches()), batches[0].slice(0, 0))
 
 
-def placed(parsed: Parsed, places: Ints, values: pa.Array | None = None) -> Parsed:
+def repositioned(parsed: Parsed, positions: Ints, values: pa.Array | None = None) -> Parsed:
     """Return what a reader found among some records or their translations, by the positions of the records.
 
     Args:
         parsed: what it found.
-        places: the position of each record that it read, ascending.
+        positions: the position of each record that it read, ascending.
         values: all records. A rejection has the bytes that came, and not their translation. `None` leaves
             the values of rejections as they are.
     """
-    rejections = [replace(each, at=int(places[each.at])) for each in parsed.rejections]
+    rejections = [replace(each, at=int(positions[each.at])) for each in parsed.rejections]
     if values is not None:
         rejections = [replace(each, value=values[each.at].as_py()) for each in rejections]
     return replace(
         parsed,
-        row_at=places[parsed.row_at],
-        closed_keys_at=places[parsed.closed_keys_at],
-        promises=[(int(places[number]), promise) for number, promise in parsed.promises],
+        row_at=positions[parsed.row_at],
+        closed_keys_at=positions[parsed.closed_keys_at],
+        promises=[(int(positions[number]), promise) for number, promise in parsed.promises],
         rejections=rejections,
     )

@@ -96,7 +96,7 @@ def _unit(kind: ColumnType) -> Spelling:
 
 
 def _texts(found: Found, start: Ints, length: Ints) -> pa.Array:
-    """Return texts by their places, which may be in any order."""
+    """Return texts by their positions, which may be in any order."""
     order = np.argsort(start, kind="stable")
     texts = Cursor(found.data, start[:0], start[:0]).texts(start[order], length[order])
     back = np.empty(len(order), np.int64)
@@ -122,9 +122,9 @@ def _signed(written: ProtoField, raw: np.ndarray) -> tuple[Ints, Bools]:
 
 def _symbols(symbols: dict[int, str], numbers: Ints) -> Values:
     """Return the names of an enum's numbers; a number without a name is a text of digits."""
-    found, place = np.unique(numbers, return_inverse=True)
+    found, position = np.unique(numbers, return_inverse=True)
     names = pa.array([symbols.get(number, str(number)) for number in found.tolist()], pa.string())
-    return sound(names.take(pa.array(place)))
+    return sound(names.take(pa.array(position)))
 
 
 def _instants(seconds: Ints, nanos: Ints, kind: ColumnType) -> Values:

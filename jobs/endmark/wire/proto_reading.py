@@ -52,7 +52,7 @@ class Found:
         return self._there.setdefault(key, np.zeros(self._count, bool))
 
     def numbers(self, column: str) -> np.ndarray:
-        """Return the bits of a column's numbers, or the places of its texts; 0 where a message has none."""
+        """Return a column's numbers as bits, or the positions of its texts; 0 where a message has none."""
         return self._numbers.setdefault(column, np.zeros(self._count, np.uint64))
 
     def lengths(self, column: str) -> Ints:
@@ -73,7 +73,7 @@ class Found:
             self.clear(inner, each, records)
 
     def shortened(self, texts: list[bytes]) -> Ints:
-        """Put messages behind the others; return the place of each, and behind the last one."""
+        """Put messages behind the others; return the position of each, and behind the last one."""
         ends = np.cumsum([0, *map(len, texts)])
         start = len(self.data) - PAD
         more = np.frombuffer(b"".join(texts), np.uint8)
@@ -87,8 +87,8 @@ def read_messages(found: Found, node: Node, start: Ints, end: Ints, records: Int
     Args:
         found: gets the fields.
         node: the fields to read.
-        start: the place of each message's first byte.
-        end: the place behind its last byte.
+        start: the position of each message's first byte.
+        end: the position behind its last byte.
         records: the positions in `found` to which the messages belong.
     """
     cursor = Cursor(found.data, start, end)
@@ -197,9 +197,9 @@ def _shorten(found: Found, node: Node, cursor: Cursor, rows: Ints) -> None:
             at.append(row)
         except _NoMessageError:
             cursor.fail(np.array([row]), np.array([True]))
-    places = found.shortened(texts)
+    positions = found.shortened(texts)
     cursor.data = found.data
-    cursor.at[at], cursor.end[at] = places[:-1], places[1:]
+    cursor.at[at], cursor.end[at] = positions[:-1], positions[1:]
 
 
 class _NoMessageError(ValueError):
@@ -263,20 +263,20 @@ def _extent(text: bytes, at: int, number: int, wire: int) -> tuple[int, int]:
 
 
 def _varint(text: bytes, at: int) -> tuple[int, int]:
-    """Return a number of 64 bits, and the place behind it."""
+    """Return a number of 64 bits, and the position behind it."""
     found = 0
-    for place in range(_LONGEST):
-        if at + place >= len(text):
+    for group in range(_LONGEST):
+        if at + group >= len(text):
             break
-        byte = text[at + place]
-        found |= (byte & 0x7F) << 7 * place
+        byte = text[at + group]
+        found |= (byte & 0x7F) << 7 * group
         if byte < 0x80:
-            return found & _BITS, at + place + 1
+            return found & _BITS, at + group + 1
     raise _NoMessageError
 
 
 def _tag(text: bytes, at: int) -> tuple[int, int]:
-    """Return the tag of a field, and the place behind it."""
+    """Return the tag of a field, and the position behind it."""
     tag, behind = _varint(text, at)
     if tag >= 2**32 or tag < 8 or behind - at > _LONGEST_LENGTH:
         raise _NoMessageError
@@ -284,7 +284,7 @@ def _tag(text: bytes, at: int) -> tuple[int, int]:
 
 
 def _end_of_group(text: bytes, at: int, number: int) -> int:
-    """Return the place behind a group, whose fields begin at `at`."""
+    """Return the position behind a group, whose fields begin at `at`."""
     open_groups = [number]
     while open_groups:
         tag, at = _tag(text, at)

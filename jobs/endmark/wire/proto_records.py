@@ -25,7 +25,7 @@ from endmark.wire.judged_columns import (
     rejecting,
     sound_rows,
 )
-from endmark.wire.merging import merged, placed
+from endmark.wire.merging import merged, repositioned
 from endmark.wire.proto_columns import columns_of
 from endmark.wire.proto_layout import ProtoLayout
 from endmark.wire.proto_reading import Found, read_messages
@@ -134,7 +134,7 @@ class _ProtoReader:
                 pieces.append(rejecting(self._none, rows, layout.reason, str(layout)))
                 continue
             columns = _read(layout, cursor, rows)
-            pieces.append(placed(self._parsed(layout, message, columns), rows))
+            pieces.append(repositioned(self._parsed(layout, message, columns), rows))
         torn = "the record does not begin with the indexes of its message"
         pieces.append(rejecting(self._none, np.flatnonzero(cursor.malformed), "malformed", torn))
         return merged([*pieces, self._none])
@@ -159,8 +159,8 @@ class _ProtoReader:
             indexes = np.stack([cursor.ints(rows) for _ in range(count)], axis=1)
             sound = ~cursor.malformed[rows]
             several, among = np.unique(indexes[sound], axis=0, return_inverse=True)
-            for place, each in enumerate(several.tolist()):
-                yield tuple(each), rows[sound][among.reshape(-1) == place]
+            for number, each in enumerate(several.tolist()):
+                yield tuple(each), rows[sound][among.reshape(-1) == number]
 
     def _layout_of(self, message: ProtoMessage) -> ProtoLayout | UnreadableError:
         if (known := self._layouts.get(message.name)) is None:

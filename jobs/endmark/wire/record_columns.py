@@ -94,9 +94,9 @@ class RecordReader:
         sound, rejections = np.ones(len(at), bool), list(parsed.rejections)
         for part in self._parts(records.take(pa.array(at))):
             rows |= part.columns
-            for place in np.flatnonzero(sound & ~part.sound).tolist():
-                value = records.column("value")[int(at[place])].as_py()
-                rejections.append(Rejection(int(at[place]), part.reason, part.error(place), value))
+            for position in np.flatnonzero(sound & ~part.sound).tolist():
+                value = records.column("value")[int(at[position])].as_py()
+                rejections.append(Rejection(int(at[position]), part.reason, part.error(position), value))
             sound &= part.sound
         whole = pa.record_batch([rows[name] for name in columns], names=list(columns))
         rejections.sort(key=lambda rejection: rejection.at)
@@ -123,8 +123,8 @@ class RecordReader:
         sound = mask(texts.is_null()) if kind.nullable else np.zeros(len(texts), bool)
         sound[at] = True
 
-        def error(place: int) -> str:
-            text = texts[place].as_py()
+        def error(position: int) -> str:
+            text = texts[position].as_py()
             if text is None:
                 return _missing(name, kind, f"the record's {part}, and there is none")
             found = repr(text.decode("utf-8", "backslashreplace")[:_SHOWN])
@@ -144,11 +144,11 @@ class RecordReader:
         sound = mask(keys.is_null()) if optional else np.zeros(len(keys), bool)
         sound[at] = True
 
-        def error(place: int) -> str:
-            if not keys[place].is_valid:
+        def error(position: int) -> str:
+            if not keys[position].is_valid:
                 name, kind = next((name, kind) for name, kind in kinds.items() if not kind.nullable)
                 return _missing(name, kind, "in the record's key, and there is none")
-            return f"the record's key: {parser.parse(keys.slice(place, 1)).rejections[0].error}"
+            return f"the record's key: {parser.parse(keys.slice(position, 1)).rejections[0].error}"
 
         columns = {name: scattered(found.rows.column(name), at, len(keys)) for name in kinds}
         return _Part(columns, sound, "bad_key", error)
@@ -159,8 +159,8 @@ class RecordReader:
         in_range = there & ~mask(pc.or_(pc.less(times, FIRST), pc.greater(times, LAST)))
         at = np.flatnonzero(in_range)
 
-        def error(place: int) -> str:
-            if not there[place]:
+        def error(position: int) -> str:
+            if not there[position]:
                 return _missing(name, kind, "the record's timestamp, and there is none")
             return f"column {name!r} is the record's timestamp, which is not in the years 1 to 9999"
 
@@ -178,7 +178,7 @@ class _Part:
         columns: their values by name.
         sound: a mask of the records whose part is fit for all of these columns.
         reason: the reason of a rejection because of this part.
-        error: returns the error in words for a record that is not sound, given its place.
+        error: returns the error in words for a record that is not sound, given its position.
     """
 
     columns: Mapping[str, pa.Array]

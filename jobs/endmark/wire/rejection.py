@@ -296,9 +296,9 @@ def _value_at(record: Mapping[str, Any], path: Path) -> Any:
         UnreadableError: something else than an object is where an object should be.
     """
     value: Any = record
-    for place, name in enumerate(path):
+    for depth, name in enumerate(path):
         if value is not None and not isinstance(value, dict):
-            outer = ".".join(path[:place])
+            outer = ".".join(path[:depth])
             raise UnreadableError(
                 "wrong_type", f"field {outer!r} must be an object or null, but is {_shown(value)}"
             )

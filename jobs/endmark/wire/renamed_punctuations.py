@@ -125,11 +125,11 @@ class Renamer:
             reader: the reader of punctuations that name them.
             task: the texts that are still to be written.
         """
-        places = np.flatnonzero(task.open)
-        found, at = reader.read(task.texts.take(pa.array(places)))
+        positions = np.flatnonzero(task.open)
+        found, at = reader.read(task.texts.take(pa.array(positions)))
         if not self._names.keys() >= set(key):
-            return pa.nulls(found.num_rows, pa.string()), places[at]
-        return json_text.named({self._names[name]: found.column(name) for name in key}), places[at]
+            return pa.nulls(found.num_rows, pa.string()), positions[at]
+        return json_text.named({self._names[name]: found.column(name) for name in key}), positions[at]
 
     def _written(self, promise: Punctuation) -> str | None:
         """The new text of a punctuation of any shape; `None` if a column that it restricts is gone."""
@@ -150,18 +150,18 @@ class _Texts:
         self.texts = texts
         self.open = np.ones(len(texts), bool)
         self._pieces: list[pa.Array] = [pa.array([], pa.string())]
-        self._places: list[Ints] = [np.empty(0, np.int64)]
+        self._positions: list[Ints] = [np.empty(0, np.int64)]
         self._rejected: list[tuple[int, str]] = []
 
-    def put(self, texts: pa.Array, places: Ints) -> None:
-        self.open[places] = False
+    def put(self, texts: pa.Array, positions: Ints) -> None:
+        self.open[positions] = False
         self._pieces.append(texts)
-        self._places.append(places)
+        self._positions.append(positions)
 
     def reject(self, at: int, why: str) -> None:
         self.put(pa.nulls(1, pa.string()), np.array([at]))
         self._rejected.append((at, why))
 
     def done(self) -> Renamed:
-        order = np.argsort(np.concatenate(self._places), kind="stable")
+        order = np.argsort(np.concatenate(self._positions), kind="stable")
         return Renamed(pa.concat_arrays(self._pieces).take(pa.array(order)), self._rejected)

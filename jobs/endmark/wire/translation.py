@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from endmark.wire.merging import placed
+from endmark.wire.merging import repositioned
 from endmark.wire.rejection import Rejection, UnreadableError
 
 if TYPE_CHECKING:
@@ -30,18 +30,18 @@ def parse_translated(
             UnreadableError if it cannot read one.
         parser: the parser of the translated records.
     """
-    texts, places, rejections, skipped = [], [], [], 0
-    for place, value in zip(at.tolist(), values.take(pa.array(at)).to_pylist(), strict=True):
+    texts, positions, rejections, skipped = [], [], [], 0
+    for position, value in zip(at.tolist(), values.take(pa.array(at)).to_pylist(), strict=True):
         try:
             text = translate(value or b"")
         except UnreadableError as why:
-            rejections.append(Rejection(place, why.reason, str(why), value))
+            rejections.append(Rejection(position, why.reason, str(why), value))
             continue
         if text is None:
             skipped += 1
         else:
             texts.append(text)
-            places.append(place)
-    parsed = placed(parser.parse(pa.array(texts, pa.binary())), np.array(places, np.int64), values)
+            positions.append(position)
+    parsed = repositioned(parser.parse(pa.array(texts, pa.binary())), np.array(positions, np.int64), values)
     rejections = sorted([*rejections, *parsed.rejections], key=lambda each: each.at)
     return replace(parsed, rejections=rejections, skipped=skipped)

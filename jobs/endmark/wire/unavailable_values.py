@@ -36,10 +36,10 @@ def without_unavailable(parsed: Parsed, values: pa.Array) -> Parsed:
     for name, column in zip(parsed.rows.schema.names, parsed.rows.columns, strict=True):
         if not pa.types.is_string(column.type):
             continue
-        for place in np.flatnonzero(mask(pc.is_in(column, _MARKS)) & left).tolist():
-            at = int(parsed.row_at[place])
+        for row in np.flatnonzero(mask(pc.is_in(column, _MARKS)) & left).tolist():
+            at = int(parsed.row_at[row])
             rejections.append(Rejection(at, "unavailable", _unavailable(name), values[at].as_py()))
-            left[place] = False
+            left[row] = False
     if not rejections:
         return parsed
     return replace(

@@ -38,7 +38,7 @@ class UnquotedReader:
         self._reader = JsonReader({"it": kind.required}, {"it": ("it",)})
 
     def read(self, texts: pa.Array) -> tuple[pa.Array, Ints]:
-        """Return the values of the texts that have one, and their places. None raises."""
+        """Return the values of the texts that have one, and their positions. None raises."""
         if self._is_text:
             at = _unicode(texts, np.flatnonzero(mask(texts.is_valid())))
             return texts.take(pa.array(at)).cast(pa.string()), at
@@ -51,7 +51,7 @@ class UnquotedReader:
 
 
 def _unicode(texts: pa.Array, at: Ints) -> Ints:
-    """Return those of some places whose text is UTF-8."""
+    """Return those of some positions whose text is UTF-8."""
     try:
         texts.take(pa.array(at)).cast(pa.string())
     except pa.ArrowInvalid:
@@ -62,7 +62,7 @@ def _unicode(texts: pa.Array, at: Ints) -> Ints:
 
 
 def scattered(values: pa.Array, at: Ints, count: int) -> pa.Array:
-    """Return `count` values, which are null but at some places."""
+    """Return `count` values, which are null but at some positions."""
     if len(at) == count:
         return values
     number, there = np.zeros(count, np.int64), np.zeros(count, bool)

@@ -49,12 +49,12 @@ def sound(array: pa.Array, bad: Bools | None = None) -> Values:
 
 def together(found: list[Values], there: list[Ints]) -> Values:
     """Return the values of all branches of a union in the order of records, by the places of each branch."""
-    place = np.empty(sum(map(len, there)), np.int64)
-    place[np.concatenate(there)] = np.arange(len(place))
+    position = np.empty(sum(map(len, there)), np.int64)
+    position[np.concatenate(there)] = np.arange(len(position))
     return Values(
-        pa.concat_arrays([each.array for each in found]).take(pa.array(place)),
-        np.concatenate([each.bad for each in found])[place],
-        np.concatenate([each.garbled for each in found])[place],
+        pa.concat_arrays([each.array for each in found]).take(pa.array(position)),
+        np.concatenate([each.bad for each in found])[position],
+        np.concatenate([each.garbled for each in found])[position],
     )
 
 

@@ -70,9 +70,9 @@ class _Families:
 
     def in_order(self) -> list[Metric]:
         """Return the sidecar's own metrics, then those of the jobs in the order of the catalogue."""
-        place = {f"endmark_{name}": number for number, name in enumerate(CATALOGUE, len(OWN))}
-        place |= {name: number for number, name in enumerate(OWN)}
-        names = sorted(self._families, key=lambda name: place.get(name, len(place)))
+        order = {f"endmark_{name}": number for number, name in enumerate(CATALOGUE, len(OWN))}
+        order |= {name: number for number, name in enumerate(OWN)}
+        names = sorted(self._families, key=lambda name: order.get(name, len(order)))
         return [self._families[name] for name in names]
 
     def add(self, name: str, labels: Mapping[str, str], value: float) -> None:

@@ -16,7 +16,7 @@ from endmark_ops.answers.models import News, Problem
 from endmark_ops.answers.status import point_of, status_of
 from endmark_ops.readers.source import OpsSource, Run, Snapshot, UnreadableError
 
-PLACES = 100
+LISTENERS = 100
 RETRY_MILLISECONDS = 2_000
 _MOST_BATCHES = 100  # in one event
 
@@ -36,7 +36,7 @@ class _Seen:
 
 
 class Feeds:
-    """The feeds of all pipelines, with `PLACES` listeners at most.
+    """The feeds of all pipelines, with `LISTENERS` listeners at most.
 
     There is a feed of a pipeline while somebody listens to it. Use this on one event loop only.
 
@@ -57,16 +57,16 @@ class Feeds:
             feed.close()
 
     @contextmanager
-    def place(self, pipeline: str) -> Iterator[Feed]:
-        """Take one of the places for listeners for as long as the context lasts.
+    def listening(self, pipeline: str) -> Iterator[Feed]:
+        """Take part as one of the listeners for as long as the context lasts.
 
         Raises:
-            FullError: all places are taken, or the feeds are closed.
+            FullError: all of them listen already, or the feeds are closed.
         """
         if self._closed:
             raise FullError("the sidecar is about to end; ask again when it is back")
-        if self._listeners >= PLACES:
-            raise FullError(f"{PLACES} listen already; ask for status and batches from time to time")
+        if self._listeners >= LISTENERS:
+            raise FullError(f"{LISTENERS} listen already; ask for status and batches from time to time")
         feed = self._feeds.setdefault(pipeline, self._make(pipeline))
         self._listeners += 1
         try:

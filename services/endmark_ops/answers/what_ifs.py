@@ -62,7 +62,7 @@ def _what_if(
         return summed.get(sample(name, relation=lookup.relation), 0.0)
 
     costs = _costs(last, lookup.relation)
-    page_rows = held[f"{lookup.place}.page_rows"]
+    page_rows = held[f"{lookup.field}.page_rows"]
     tasks = last.get(sample("lookup_tasks", relation=lookup.relation), 0.0)
     relation_rows = round(last.get(sample("lookup_pages", relation=lookup.relation), 0.0) * page_rows)
     asked = (total("lookup_rows_total") - total("lookup_cached_rows_total")) / len(with_rows)
@@ -71,7 +71,7 @@ def _what_if(
     costs["wait"] = total("lookup_ordered_seconds_total") / total("lookup_ordered_rows_total")
     # A row that is answered at once was also ordered once.
     unit = JoinCosts(**costs | {"row": costs["row"] + costs["wait"]})
-    memory = held[f"{lookup.place}.memory"]
+    memory = held[f"{lookup.field}.memory"]
     setup = Setup(
         relation_rows=relation_rows,
         page_rows=page_rows,
@@ -82,7 +82,7 @@ def _what_if(
         batch_rows=max(1, round(asked / tasks)),
         scattered=True,
     )
-    strategy = STRATEGIES[held[f"{lookup.place}.strategy"]]
+    strategy = STRATEGIES[held[f"{lookup.field}.strategy"]]
     waiting_rows = total("lookup_pending_rows") / len(with_rows)
     together = at_once(unit, setup)
     # With the memory that waiting rows take now, which is less than they may take.
@@ -91,9 +91,9 @@ def _what_if(
     in_force = next((each for each in [*waiting, *together] if _strategy_of(each) is strategy), None)
     return WhatIf(
         relation=lookup.relation,
-        knob=f"{lookup.place}.memory",
+        knob=f"{lookup.field}.memory",
         memory=memory,
-        waits=held[f"{lookup.place}.time_per_batch"] is not None,
+        waits=held[f"{lookup.field}.time_per_batch"] is not None,
         relation_rows=relation_rows,
         page_rows=page_rows,
         batch_rows=asked,

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from endmark_ops.http.access import READS
 
-REQUESTS = 200  # the most requests at a time; up to `feed.PLACES` of them listen for events
+REQUESTS = 200  # the most requests at a time; up to `feed.LISTENERS` of them listen for events
 HEAD_BYTES = 16_384
 BODY_BYTES = 8_000_000  # room for a record of a megabyte, if JSON writes each of its bytes with six
 # Reads have no use for a body, and may need no token: 100 bodies of 8 MB are more than compose gives.

@@ -102,18 +102,18 @@ def topic_ends(consumer: KafkaConsumer, topics: Collection[str]) -> Ends:
     Raises:
         KafkaError: the broker does not answer within five seconds.
     """
-    places = [
+    partitions = [
         TopicPartition(topic, partition)
         for topic in topics
         for partition in consumer.partitions_for_topic(topic) or ()
     ]
-    if not places:
+    if not partitions:
         return {}
-    first = consumer.beginning_offsets(places, timeout_ms=_PATIENCE_MS)
-    end = consumer.end_offsets(places, timeout_ms=_PATIENCE_MS)
+    first = consumer.beginning_offsets(partitions, timeout_ms=_PATIENCE_MS)
+    end = consumer.end_offsets(partitions, timeout_ms=_PATIENCE_MS)
     found: dict[str, dict[int, tuple[int, int]]] = {}
-    for place in places:
-        found.setdefault(place.topic, {})[place.partition] = first[place], end[place]
+    for partition in partitions:
+        found.setdefault(partition.topic, {})[partition.partition] = first[partition], end[partition]
     return found
 
 

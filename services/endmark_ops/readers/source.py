@@ -17,7 +17,7 @@ from endmark.control.description import Description, GapDescription
 from endmark.control.forecasts import Stored, newest_forecasts
 from endmark.control.questions import ask
 from endmark.control.replays import Replay, replay, replayed
-from endmark.databases import database_url, place
+from endmark.databases import database_url, shown_url
 from endmark.errors import ConfigError, MissingPartError
 from endmark.metrics import Samples, sample
 from endmark.wire.control import Question
@@ -181,7 +181,7 @@ class OpsReader:
     def _explain(self, error: BaseException) -> str:
         cause = error.orig if isinstance(error, DBAPIError) else error
         return (
-            f"cannot read the ops database {place(self._url)}: {cause}; "
+            f"cannot read the ops database {shown_url(self._url)}: {cause}; "
             "check that the job writes to the same URL and that the sidecar may read it"
         )
 

@@ -42,7 +42,7 @@ def _table(warehouse: Warehouse) -> Location:
     return warehouse / "dead_letters"
 
 
-def _place(text: str) -> Coordinates:
+def _coordinates(text: str) -> Coordinates:
     try:
         return Coordinates.parse(text)
     except ConfigError as error:
@@ -82,9 +82,9 @@ def list_letters(
     limit: Annotated[int, Query(ge=1, le=200, description="the most dead letters of an answer")] = 50,
 ) -> DeadLetters:
     """List the dead letters that meet all conditions, greater offsets first. Long values are cut."""
-    place = None if after is None else _place(after)
+    start = None if after is None else _coordinates(after)
     try:
-        found = dead_letters(table, search, limit + 1, place, _LISTED_BYTES + 1, owner)
+        found = dead_letters(table, search, limit + 1, start, _LISTED_BYTES + 1, owner)
     except OthersError as error:
         raise Refusal(409, _OTHERS) from error
     page = found[:limit]
@@ -137,9 +137,9 @@ def replay_letter(
 
 
 def _letter(table: Location, owner: str | None, at: str) -> DeadLetter:
-    place = _place(at)
+    coordinates = _coordinates(at)
     try:
-        return dead_letter(table, place, owner)
+        return dead_letter(table, coordinates, owner)
     except OthersError as error:
         raise Refusal(409, _OTHERS) from error
     except ConfigError as error:

@@ -104,10 +104,10 @@ def _warehouse(request: Request, source: Source) -> Location:
     return warehouse
 
 
-async def _place(request: Request, source: Source) -> AsyncIterator[Feed]:
+async def _listening(request: Request, source: Source) -> AsyncIterator[Feed]:
     feeds = cast(Feeds, request.app.state.feeds)
     try:
-        with feeds.place(source.pipeline) as feed:
+        with feeds.listening(source.pipeline) as feed:
             yield feed
     except FullError as error:
         raise Refusal(503, str(error)) from error
@@ -126,5 +126,5 @@ StaleSeconds = Annotated[float, Depends(_stale_seconds)]
 Caller = Annotated[Who, Depends(_caller)]
 Broker = Annotated[ClusterOrAddress, Depends(_broker)]
 Warehouse = Annotated[Location, Depends(_warehouse)]
-Listening = Annotated[Feed, Depends(_place)]
+Listening = Annotated[Feed, Depends(_listening)]
 Described = Annotated[Description, Depends(_described)]

@@ -18,7 +18,7 @@ def test_steps_are_told_by_name_with_kind_inputs_and_relation() -> None:
         ("by_country", "aggregate", ["fulfilled"], None),
     ]
     assert told.topics == {"orders": "orders", "payments": "payments", "shipments": "shipments"}
-    assert [lookup.place for lookup in told.lookups] == ["steps.known.lookup", "steps.located.lookup"]
+    assert [lookup.field for lookup in told.lookups] == ["steps.known.lookup", "steps.located.lookup"]
     assert told.join == "steps.fulfilled"
 
 

@@ -208,7 +208,7 @@ def test_who_is_slow_has_the_newest_only_and_sees_what_is_missing(job: Job, sour
 
 
 def test_no_more_listen_than_may(source: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeds, "PLACES", 2)
+    monkeypatch.setattr(feeds, "LISTENERS", 2)
 
     async def scene() -> None:
         made = []
@@ -218,19 +218,19 @@ def test_no_more_listen_than_may(source: Counted, monkeypatch: pytest.MonkeyPatc
             return feed_of(source)
 
         places = Feeds(make)
-        with places.place("orders") as feed:
-            with places.place("sales") as other:
+        with places.listening("orders") as feed:
+            with places.listening("sales") as other:
                 assert other is not feed
-                with pytest.raises(FullError, match="2 listen already"), places.place("orders"):
+                with pytest.raises(FullError, match="2 listen already"), places.listening("orders"):
                     pass
-            with places.place("orders") as again:
+            with places.listening("orders") as again:
                 assert again is feed
-        with places.place("orders") as later, places.place("sales"):
+        with places.listening("orders") as later, places.listening("sales"):
             assert later is not feed
-            with pytest.raises(FullError, match="2 listen already"), places.place("orders"):
+            with pytest.raises(FullError, match="2 listen already"), places.listening("orders"):
                 pass
         places.close()
-        with pytest.raises(FullError, match="about to end"), places.place("orders"):
+        with pytest.raises(FullError, match="about to end"), places.listening("orders"):
             pass
 
     asyncio.run(scene())

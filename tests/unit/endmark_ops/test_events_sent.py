@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(400)
 
 
 def test_streams_end_in_time_and_leave_their_places(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeds, "PLACES", 1)
+    monkeypatch.setattr(feeds, "LISTENERS", 1)
     url = str(job.database.engine.url)
     with OpsClient(create_app(url, shared_seconds=0.01, stream_seconds=3)) as client:
         for _ in range(2):
@@ -73,7 +73,7 @@ def seconds_to_end(job: Job) -> float:
 def test_who_goes_away_leaves_a_place(job: Job) -> None:
     sidecar = Sidecar(str(job.database.engine.url))
     sidecar.start()
-    opened = [listener(sidecar) for _ in range(feeds.PLACES)]
+    opened = [listener(sidecar) for _ in range(feeds.LISTENERS)]
     assert {answer.status for _, answer in opened} == {200}
     connection, refused = listener(sidecar)
     assert (refused.status, b"listen already" in refused.read()) == (503, True)

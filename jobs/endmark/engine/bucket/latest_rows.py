@@ -29,8 +29,8 @@ class LatestRows:
 
     def __init__(self, step: WrittenStep) -> None:
         self.step = step
-        self._place = [f"{step.stream}_{name}" for name in COORDINATES]
-        self._changed = [*step.key, *self._place]
+        self._coordinates = [f"{step.stream}_{name}" for name in COORDINATES]
+        self._changed = [*step.key, *self._coordinates]
         self._deleted_schema = pa.schema([step.schema.field(name) for name in self._changed])
         self._rows = [pa.RecordBatch.from_pylist([], step.schema)]
         self._deleted = [pa.RecordBatch.from_pylist([], self._deleted_schema)]
@@ -52,7 +52,7 @@ class LatestRows:
         rows, deleted = codec.concat(self._rows), codec.concat(self._deleted)
         self._rows, self._deleted = self._rows[:1], self._deleted[:1]
         changes = codec.concat([deleted, rows.select(self._changed)])
-        partition, offset = (int64(changes.column(name)) for name in self._place)
+        partition, offset = (int64(changes.column(name)) for name in self._coordinates)
         newest_first = np.lexsort((offset, partition))[::-1]
         numbers = codes(pa.Table.from_batches([changes]), list(self.step.key))
         _, newest = np.unique(numbers[newest_first], return_index=True)

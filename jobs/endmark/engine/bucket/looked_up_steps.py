@@ -70,8 +70,8 @@ class LookedUpSteps:
         for step, filtered in stepped.filtered.items():
             self.samples[sample("filtered_rows_total", stream=self._stream.name, step=step)] += filtered
         for field, failed in by_field(stepped.failures):
-            place = self._stream.side.place(batch.rows, failed[0].at)
-            self.failures.setdefault(field, Failures(field)).add(len(failed), failed[0].why, [place])
+            coordinates = self._stream.side.coordinates(batch.rows, failed[0].at)
+            self.failures.setdefault(field, Failures(field)).add(len(failed), failed[0].why, [coordinates])
         left = batch.rows.take(pa.array(stepped.at))
         for name in placed.step.added:
             left = left.append_column(name, stepped.rows.column(name))

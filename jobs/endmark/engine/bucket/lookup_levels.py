@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LookupPlace:
-    """The place of a lookup among those of its stream.
+class LookupPosition:
+    """The position of a lookup among those of its stream.
 
     Args:
-        step: its place in the pipeline file, which begins the names of its knobs.
+        step: its field in the pipeline file, which begins the names of its knobs.
         asked: the columns by which the lookup asks.
         number: its number among the lookups of its stream and the row steps behind them, in their order. It
             says which of these has given a row up.
@@ -58,7 +58,7 @@ class PlacedStep:
     Args:
         step: the step.
         level: the number of the level of lookups that it stands behind.
-        number: its number among the lookups and steps of its stream, as `LookupPlace.number`. The next
+        number: its number among the lookups and steps of its stream, as `LookupPosition.number`. The next
             numbers are those of its expressions, for rows on which one of these fails.
     """
 
@@ -74,10 +74,10 @@ class PlacedStep:
         return dict(enumerate([*where, *derived], self.number + 1))
 
 
-def lookup_places(pipeline: Pipeline) -> dict[str, LookupPlace]:
-    """Return the place of each lookup of a pipeline, by the name of its relation."""
+def lookup_positions(pipeline: Pipeline) -> dict[str, LookupPosition]:
+    """Return the position of each lookup of a pipeline, by the name of its relation."""
     inputs = [given for stage in pipeline.stages for given in stage.inputs]
-    return {lookup.relation: place for given in inputs for lookup, place in _places(pipeline, given)}
+    return {lookup.relation: position for given in inputs for lookup, position in _positions(pipeline, given)}
 
 
 def placed_steps(pipeline: Pipeline, given: str) -> tuple[PlacedStep, ...]:
@@ -98,8 +98,8 @@ class _Level:
     steps: list[RowStep] = field(default_factory=list)
 
 
-def _places(pipeline: Pipeline, given: str) -> Iterator[tuple[Lookup, LookupPlace]]:
-    """Yield each lookup of an input, with its place among all of them."""
+def _positions(pipeline: Pipeline, given: str) -> Iterator[tuple[Lookup, LookupPosition]]:
+    """Yield each lookup of an input, with its position among all of them."""
     levels, numbers = _levels(pipeline, given), _numbers(pipeline, given)
     found = pa.schema([])
     for number, level in enumerate(levels):
@@ -107,7 +107,7 @@ def _places(pipeline: Pipeline, given: str) -> Iterator[tuple[Lookup, LookupPlac
             step = pipeline.field_of(lookup)
             yield (
                 lookup,
-                LookupPlace(
+                LookupPosition(
                     step=step,
                     asked=pipeline.asked_by(lookup),
                     number=numbers[step.split(".")[1]],

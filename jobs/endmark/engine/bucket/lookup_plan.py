@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
-    from endmark.engine.bucket.lookup_levels import LookupPlace
+    from endmark.engine.bucket.lookup_levels import LookupPosition
     from endmark.engine.streams import StreamPlan
     from endmark.operators.lookup.join import Fate
     from endmark.pipeline import Lookup as Declared
@@ -37,7 +37,7 @@ class LookupPlan:
 
     Args:
         stream, relation: the names of the stream and of the relation.
-        step: the place of the lookup in the pipeline file, which begins the names of its knobs.
+        step: the field of the lookup in the pipeline file, which begins the names of its knobs.
         level: the number of the lookup's level among those of the stream.
         gate: the specification of the gate between the lookup and the join.
         source: the relation, and the way it is read.
@@ -72,7 +72,7 @@ class LookupPlan:
 
 def lookup_plan(
     declared: Declared,
-    place: LookupPlace,
+    position: LookupPosition,
     stream: StreamPlan,
     buckets: int,
     reader: PagedRelation,
@@ -84,7 +84,7 @@ def lookup_plan(
 
     Args:
         declared: the lookup in the pipeline file.
-        place: its place among the lookups of its stream.
+        position: its position among the lookups of its stream.
         stream: the stream that is looked up.
         buckets: the number of buckets, which share its `memory`.
         reader: reads the relation.
@@ -92,7 +92,7 @@ def lookup_plan(
         reading, cache_name: the fields of `LookupPlan`.
     """
     costs = measure(reader, directory)
-    schema, key = _schema(stream, place), [column.in_results for column in place.asked.key]
+    schema, key = _schema(stream, position), [column.in_results for column in position.asked.key]
     unique = declared.unique and declared.as_of is None
     source = Source(reader, directory, declared.strategy, costs, unique=unique)
     lookup = LookupSpec(
@@ -106,19 +106,19 @@ def lookup_plan(
             seconds=None if declared.time_per_batch is None else declared.time_per_batch.total_seconds()
         ),
         capacity=share(declared.memory, buckets),
-        versions=_versions(declared, place),
+        versions=_versions(declared, position),
     )
     cache = None
     if declared.cache is not None:
         lifetime = microseconds(declared.cache.lifetime) or 0
         absent_lifetime = microseconds(declared.cache.absent_lifetime) or 0
         cache = CacheSpec(declared.cache.memory, lifetime, absent_lifetime)
-    gate = _gate(stream, lookup, place, carries=declared.time_per_batch is not None)
+    gate = _gate(stream, lookup, position, carries=declared.time_per_batch is not None)
     return LookupPlan(
         stream=stream.name,
         relation=declared.relation,
-        step=place.step,
-        level=place.level,
+        step=position.step,
+        level=position.level,
         gate=gate,
         source=source,
         reading=reading,
@@ -132,14 +132,14 @@ def lookup_plan(
 
 
 def unpaged_lookups(pipeline: Pipeline, directories: Mapping[str, PageDirectory]) -> dict[str, str]:
-    """Return the reason why a lookup's relation has no pages, by the place of the lookup.
+    """Return the reason why a lookup's relation has no pages, by the field of the lookup.
 
     Args:
         pipeline: the pipeline.
         directories: the page directory of each relation, by the relation's name.
     """
     reasons = {pipeline.field_of(each): directories[each.relation].unpaged for each in pipeline.lookups}
-    return {place: why for place, why in reasons.items() if why is not None}
+    return {field: why for field, why in reasons.items() if why is not None}
 
 
 def share(memory: int, buckets: int) -> int:
@@ -147,24 +147,24 @@ def share(memory: int, buckets: int) -> int:
     return max(1, memory // buckets)
 
 
-def _gate(stream: StreamPlan, lookup: LookupSpec, place: LookupPlace, *, carries: bool) -> GateSpec:
-    found = tuple(place.found.names)
-    # A row of a derived stream has no place of its own, so each of its rows counts as a record.
-    placed = place.level and stream.side.partition is not None
-    record = (str(stream.side.partition), str(stream.side.offset)) if placed else ()
+def _gate(stream: StreamPlan, lookup: LookupSpec, position: LookupPosition, *, carries: bool) -> GateSpec:
+    found = tuple(position.found.names)
+    # A row of a derived stream has no coordinates of its own, so each of its rows counts as a record.
+    has_coordinates = position.level and stream.side.partition is not None
+    record = (str(stream.side.partition), str(stream.side.offset)) if has_coordinates else ()
     key, codec = stream.side.key, stream.side.codec
-    if place.first:
-        dropped = (VALUE,) if stream.keeps_value and place.last and not place.stepped else ()
-        return GateSpec(lookup, key, codec, dropped, carries, place.number, record, found)
+    if position.first:
+        dropped = (VALUE,) if stream.keeps_value and position.last and not position.stepped else ()
+        return GateSpec(lookup, key, codec, dropped, carries, position.number, record, found)
     dropped = tuple(name for name in lookup.schema.names if name not in (ROW, BATCH))
     by_row = KeySpec.of([ROW], [pa.int64()])
-    return GateSpec(lookup, by_row, codec, dropped, carries, place.number, record, found)
+    return GateSpec(lookup, by_row, codec, dropped, carries, position.number, record, found)
 
 
-def _versions(declared: Declared, place: LookupPlace) -> Versions | None:
-    if declared.as_of is None or place.asked.time is None:
+def _versions(declared: Declared, position: LookupPosition) -> Versions | None:
+    if declared.as_of is None or position.asked.time is None:
         return None
-    return Versions(place.asked.time.in_results, declared.as_of.relation)
+    return Versions(position.asked.time.in_results, declared.as_of.relation)
 
 
 def _misses(declared: Declared) -> Misses:
@@ -173,12 +173,12 @@ def _misses(declared: Declared) -> Misses:
     return Misses(declared.fate, declared.park.attempts, microseconds(declared.park.delay) or 0)
 
 
-def _schema(stream: StreamPlan, place: LookupPlace) -> pa.Schema:
+def _schema(stream: StreamPlan, position: LookupPosition) -> pa.Schema:
     """Return the schema of the rows that a lookup gets: they arrive packed; earlier levels add columns."""
     fields = [(name, kind.arrow) for name, kind in stream.columns.items()]
     if stream.side.partition is not None:
         fields = [(f"{stream.name}_{name}", kind) for name, kind in fields]
         fields += [(stream.side.partition, pa.int64()), (str(stream.side.offset), pa.int64())]
     fields += [(VALUE, pa.binary())] if stream.keeps_value else []
-    fields += [] if place.alone else [(ROW, pa.int64())]
-    return pa.schema([*fields, *place.found, (BATCH, pa.int64())])
+    fields += [] if position.alone else [(ROW, pa.int64())]
+    return pa.schema([*fields, *position.found, (BATCH, pa.int64())])

@@ -43,7 +43,7 @@ class BucketPlan:
         kind: which rows become results. More than two streams have an inner join.
         residual: the condition that results must meet beside key and windows; `None` is always met.
         policy: the treatment of state.
-        step: the place of the join in the pipeline file, which begins the names of its knobs.
+        step: the field of the join in the pipeline file, which begins the names of its knobs.
         groups: the aggregates by the key of the stage.
         key: the columns of the key, as the pipeline file names them; frames have none.
         full_batch: a batch of fewer records is a pause; `None`: every batch is a pause. In a pause, the join

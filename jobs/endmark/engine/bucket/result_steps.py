@@ -77,12 +77,12 @@ class ResultSteps:
         """Count the results on which an expression has failed; the first one stands for all of them."""
         first = failed[0]
         self._failures.setdefault(field, Failures(field)).add(
-            len(failed), first.why, self._places(results, first.at)
+            len(failed), first.why, self._coordinates(results, first.at)
         )
         step = field.split(".")[1]
         self.samples[sample("failed_results_total", step=step)] += len(failed)
 
-    def _places(self, results: pa.RecordBatch, at: int) -> list[dict[str, Any]]:
+    def _coordinates(self, results: pa.RecordBatch, at: int) -> list[dict[str, Any]]:
         """Return the coordinates of the records that a result is made of."""
         partition, offset = COORDINATES
         found = [
@@ -93,4 +93,4 @@ class ResultSteps:
             }
             for stream in self._plan.streams
         ]
-        return [place for place in found if place["partition"] is not None]
+        return [each for each in found if each["partition"] is not None]

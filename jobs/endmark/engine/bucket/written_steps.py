@@ -77,8 +77,8 @@ class WrittenStep:
 
     def _records(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return one row of each record. Lookups may have made several rows of a record."""
-        places = [int64(rows.column(f"{self.stream}_{name}")) for name in COORDINATES]
-        return taken(rows, search.firsts(places))
+        coordinates = [int64(rows.column(f"{self.stream}_{name}")) for name in COORDINATES]
+        return taken(rows, search.firsts(coordinates))
 
 
 def written_steps(

@@ -84,7 +84,7 @@ def rolled_up(rollup: Rollup) -> GroupPlan:
             name,
             kind=columns[name].arrow,
             column=measure.column,
-            **({} if measure.column is None else {"of": given[measure.column].arrow, "place": ()}),
+            **({} if measure.column is None else {"of": given[measure.column].arrow, "order": ()}),
         )
         for name, measure in rollup.aggregate.measures.items()
     ]
@@ -108,9 +108,9 @@ def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
     if measure.column is None:
         return {"column": None}
     stream = pipeline.timed_by(pipeline.references.resolved(measure.column)[0])
-    place = (f"{stream}_{name}" for name in (pipeline.inputs[stream].event_time.column, *COORDINATES))
+    columns = (f"{stream}_{name}" for name in (pipeline.inputs[stream].event_time.column, *COORDINATES))
     return {
         "column": pipeline.references.result_column(measure.column),
         "of": pipeline.references.type_of(measure.column).arrow,
-        "place": coordinates(*place) if FUNCTIONS[measure.function].by_place else (),
+        "order": coordinates(*columns) if FUNCTIONS[measure.function].by_order else (),
     }

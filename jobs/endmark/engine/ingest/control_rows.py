@@ -33,7 +33,7 @@ class ControlPlan:
         topic: the control topic.
         steps: the settings of the pipeline's steps that have knobs.
         keys: the keys of the pipeline's stages.
-        unpaged: the reason why a lookup's relation has no pages, by the place of the lookup.
+        unpaged: the reason why a lookup's relation has no pages, by the field of the lookup.
     """
 
     topic: str
@@ -100,7 +100,7 @@ class ControlPacker:
 
         Args:
             turn: the turn.
-            partition, offset: the place of its record.
+            partition, offset: the coordinates of its record.
             time: the timestamp of its record in Kafka, in microseconds since 1970.
         """
         value, refused, ignored = turn.value, None, None

@@ -75,6 +75,6 @@ def late_behind(stream: StreamPlan, parsed: Parsed, times: Ints, newest: int) ->
     heartbeats = np.array(found, np.int64)
     order = np.argsort(np.concatenate([parsed.row_at, heartbeats[:, 0]]))
     late, newest = late_rows(np.concatenate([times, heartbeats[:, 1]])[order], newest, lateness)
-    placed = np.empty(len(order), bool)
-    placed[order] = late
-    return placed[: len(times)], newest
+    is_late = np.empty(len(order), bool)
+    is_late[order] = late
+    return is_late[: len(times)], newest

@@ -67,7 +67,7 @@ class PromisePacker:
         """Pack a punctuation of any shape.
 
         Args:
-            partition, offset: the place of the punctuation.
+            partition, offset: the coordinates of the punctuation.
             promise: the punctuation, by the stream's names of its columns.
         """
         stream, types = self._stream, self._stream.side.schema

@@ -68,10 +68,10 @@ def through_steps(stream: StreamPlan, parsed: Parsed, values: pa.Array) -> Stepp
     kept, sound = np.zeros(parsed.rows.num_rows, bool), np.ones(parsed.rows.num_rows, bool)
     kept[stepped.at] = True
     sound[[failure.at for failure in stepped.failures]] = False
-    places = [int(parsed.row_at[failure.at]) for failure in stepped.failures]
+    positions = [int(parsed.row_at[failure.at]) for failure in stepped.failures]
     failed = [
         Rejection(at, EXPRESSION, failure.error, values[at].as_py())
-        for at, failure in zip(places, stepped.failures, strict=True)
+        for at, failure in zip(positions, stepped.failures, strict=True)
     ]
     rejections = sorted([*parsed.rejections, *failed], key=lambda rejection: rejection.at)
     parsed = replace(parsed, rejections=rejections)

@@ -1,7 +1,7 @@
 """The functions of measures: one class for each name in a pipeline file, which folds Arrow columns.
 
 No measure depends on the order of rows. Sums are exact until a group ends. `First` and `Last` compare the
-place of the row that a value comes from, then the value, since a row may have met several rows of R. All
+order of the row that a value comes from, then the value, since a row may have met several rows of R. All
 measures but `Count` ignore nulls.
 """
 
@@ -68,24 +68,24 @@ class Max(MeasureSpec):
 
 @dataclass(frozen=True)
 class First(MeasureSpec):
-    """The value of the first row, by place."""
+    """The value of the first row, in their order."""
 
     picks: ClassVar[str | None] = "min"
 
     def kept(self) -> dict[str, tuple[pa.DataType, str]]:
-        places = {name: each.kind for name, each in zip(self.where, self.place, strict=True)}
-        return {name: (kind, "pick") for name, kind in ({self.name: self.kind} | places).items()}
+        order = {name: each.kind for name, each in zip(self.where, self.order, strict=True)}
+        return {name: (kind, "pick") for name, kind in ({self.name: self.kind} | order).items()}
 
     def of_rows(self, rows: pa.RecordBatch) -> list[pa.Array]:
         value = self.value_in(rows)
         present = pc.is_valid(value)
-        places = (rows.column(input_name(each.source)) for each in self.place)
-        return [value, *(pc.if_else(present, place, None) for place in places)]
+        order = (rows.column(input_name(each.source)) for each in self.order)
+        return [value, *(pc.if_else(present, column, None) for column in order)]
 
 
 @dataclass(frozen=True)
 class Last(First):
-    """The value of the last row, by place."""
+    """The value of the last row, in their order."""
 
     picks: ClassVar[str | None] = "max"
 

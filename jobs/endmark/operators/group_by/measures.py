@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Place:
+class OrderColumn:
     """One of the columns that `first` and `last` compare. Nulls come before all values.
 
     Args:
@@ -34,16 +34,16 @@ class Place:
     kind: pa.DataType
 
 
-def coordinates(time: str, partition: str, offset: str) -> tuple[Place, ...]:
+def coordinates(time: str, partition: str, offset: str) -> tuple[OrderColumn, ...]:
     """Return the columns that order the rows of a Kafka topic.
 
     Args:
         time, partition, offset: the input columns with the event time and the coordinates of a row.
     """
     return (
-        Place("time", time, pa.timestamp("us", "UTC")),
-        Place("partition", partition, pa.int64()),
-        Place("offset", offset, pa.int64()),
+        OrderColumn("time", time, pa.timestamp("us", "UTC")),
+        OrderColumn("partition", partition, pa.int64()),
+        OrderColumn("offset", offset, pa.int64()),
     )
 
 
@@ -58,14 +58,14 @@ class MeasureSpec:
         column: the input column from which it is computed; `None` for the number of rows.
         kind: the Arrow type of the column.
         of: the type of the input column; `None` without one.
-        place: the columns that `first` and `last` compare, in order; empty for other measures.
+        order: the columns that `first` and `last` compare, in order; empty for other measures.
     """
 
     name: str
     column: str | None
     kind: pa.DataType
     of: pa.DataType | None = None
-    place: tuple[Place, ...] = ()
+    order: tuple[OrderColumn, ...] = ()
 
     # The Arrow function that picks one row of a group by the rows' order; `None` if all rows count.
     picks: ClassVar[str | None] = None
@@ -78,12 +78,12 @@ class MeasureSpec:
     @property
     def inputs(self) -> list[str]:
         """The input columns that the measure needs."""
-        return [*([] if self.column is None else [self.column]), *(each.source for each in self.place)]
+        return [*([] if self.column is None else [self.column]), *(each.source for each in self.order)]
 
     @property
     def where(self) -> list[str]:
-        """The columns of state with the place of the row that a picked value comes from."""
-        return [f"{self.name}${each.part}" for each in self.place]
+        """The columns of state with the order of the row that a picked value comes from."""
+        return [f"{self.name}${each.part}" for each in self.order]
 
     def value_in(self, rows: pa.RecordBatch) -> pa.Array:
         """Return the values of the measure's column in input rows."""

@@ -43,7 +43,7 @@ class Frequencies:
 
     def add(self, codes: Ints) -> None:
         """Count each code once for each time that it is given."""
-        for row, at in enumerate(self._places(codes)):
+        for row, at in enumerate(self._counters(codes)):
             self._counts[row] += np.bincount(at, minlength=self._counts.shape[1])
         self._left += len(codes)
         if self._left > 8 * self._counts.shape[1]:  # so that keys of long ago make room
@@ -52,20 +52,20 @@ class Frequencies:
 
     def of(self, codes: Ints) -> Ints:
         """Return the counts of keys. Halvings aside, a key was added at most as often as its count says."""
-        found: Ints = np.min([self._counts[row][at] for row, at in enumerate(self._places(codes))], axis=0)
+        found: Ints = np.min([self._counts[row][at] for row, at in enumerate(self._counters(codes))], axis=0)
         return found
 
     def resize(self, bits: int) -> None:
         """Change to 2^bits counters in each row. Earlier counts stay as exact, or inexact, as they were."""
         before = 64 - int(self._shift)
-        # A place among fewer counters is the first bits of the place among more.
+        # The number of a counter among fewer is the first bits of its number among more.
         if bits > before:
             self._counts = np.repeat(self._counts, 1 << (bits - before), axis=1)
         else:
             self._counts = self._counts.reshape(_ROWS, 1 << bits, -1).sum(axis=2)
         self._shift = np.uint64(64 - bits)
 
-    def _places(self, codes: Ints) -> list[Ints]:
+    def _counters(self, codes: Ints) -> list[Ints]:
         mixed = codes.view(np.uint64)
         return [((mixed * seed) >> self._shift).astype(np.int64) for seed in _SEEDS]
 

@@ -135,7 +135,7 @@ class KeyGroups(_Groups):
 
     def answered(self, rows: Ints) -> None:
         """Subtract rows, given by position, from the waiting rows of their groups."""
-        groups = np.searchsorted(self._starts, self._place[rows], "right") - 1
+        groups = np.searchsorted(self._starts, self._position[rows], "right") - 1
         self.waiting -= np.bincount(groups, minlength=len(self._starts))
 
     def fullest(self, limit: int) -> Ints:
@@ -143,11 +143,11 @@ class KeyGroups(_Groups):
         return self._by_number.front(self.waiting, limit)
 
     @cached_property
-    def _place(self) -> Ints:
-        """The place of each row in the order."""
-        place = np.empty(len(self._order), np.int64)
-        place[self._order] = np.arange(len(self._order))
-        return place
+    def _position(self) -> Ints:
+        """The position of each row in the order."""
+        position = np.empty(len(self._order), np.int64)
+        position[self._order] = np.arange(len(self._order))
+        return position
 
     @cached_property
     def _by_number(self) -> _Order:

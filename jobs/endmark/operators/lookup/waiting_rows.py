@@ -92,8 +92,9 @@ class _Run(NamedTuple):
         keys: their key columns, with the code.
         serials: their serial numbers.
         ends: the number of rows on each page of R or before it.
-        order: the place of each row in the piece as it was given; `None` is the same place.
-        by_code: the places of the given rows in order of code; `None` is the order in which they were given.
+        order: the position of each row in the piece as it was given; `None` is the same position.
+        by_code: the positions of the given rows in order of code; `None` is the order in which they were
+            given.
     """
 
     piece: Piece
@@ -141,7 +142,7 @@ class _Run(NamedTuple):
         return found
 
     def coded(self, mask: Bools) -> Ints:
-        """Return the places of the rows of a mask as they were given, in order of code."""
+        """Return the positions of the rows of a mask as they were given, in order of code."""
         given = self.as_given(mask)
         return np.flatnonzero(given) if self.by_code is None else self.by_code[given[self.by_code]]
 

@@ -144,11 +144,11 @@ class Combinations:
         answer = residual.ask(self._columns(batches, at, residual.columns))
         if len(answer.failed):
             first = int(answer.failed[0])
-            places = [
-                side.spec.place(batches[number], int(at[number][first]))
+            coordinates = [
+                side.spec.coordinates(batches[number], int(at[number][first]))
                 for number, side in enumerate(self._sides)
             ]
-            self.failures.add(len(answer.failed), answer.why, places)
+            self.failures.add(len(answer.failed), answer.why, coordinates)
         return {number: positions[answer.holds] for number, positions in at.items()}
 
     def _columns(
@@ -193,7 +193,7 @@ class _Answer:
         number: the number of the side.
         rows: the number of rows.
         group: the number of each row's key.
-        first, counts: the place and the number of the rows of each key.
+        first, counts: the position of the first row of each key, and the number of its rows.
         batch: a batch that has the rows, with the columns that results show.
         at: the position of each row in `batch`.
 

@@ -130,8 +130,8 @@ def _records(side: SideState, rows: pa.RecordBatch) -> pa.RecordBatch:
     """Return one row of each record. A lookup may have made several rows of a record."""
     if side.spec.partition is None or side.spec.offset is None:
         return rows
-    places = [int64(rows.column(name)) for name in (side.spec.partition, side.spec.offset)]
-    return rows.take(pa.array(search.firsts(places)))
+    coordinates = [int64(rows.column(name)) for name in (side.spec.partition, side.spec.offset)]
+    return rows.take(pa.array(search.firsts(coordinates)))
 
 
 def _closed_by_rows(side: SideState, batch: StreamBatch) -> StreamBatch:
@@ -168,7 +168,7 @@ def violations(side: SideState, rows: pa.RecordBatch, batch: StreamBatch) -> dic
         batch: the batch, with the keys that its rows close.
     """
     found = _ruled_out(side, rows, batch)
-    partitions, offsets, batch = _places(side, rows, batch)
+    partitions, offsets, batch = _coordinates(side, rows, batch)
     keys = side.spec.key.keys(rows)
     naming = side.closed_keys.naming(keys, partitions, offsets, batch.closed_keys)
     named = naming.rules_out & ~_any(found)
@@ -184,7 +184,7 @@ def _ruled_out(side: SideState, rows: pa.RecordBatch, batch: StreamBatch) -> dic
     Promises that name the key of a row do not count here.
     """
     keys = side.spec.key.keys(rows)
-    partitions, offsets, batch = _places(side, rows, batch)
+    partitions, offsets, batch = _coordinates(side, rows, batch)
     closed = side.sent_key_promises.promised_by(keys, partitions)
     key_promises = _in_front(batch.key_promises, partitions, offsets)
     closed |= side.sent_key_promises.broken_within(key_promises, keys, partitions, offsets)
@@ -207,13 +207,13 @@ def _in_front(promises: Sequence[Punctuation], partitions: Ints, offsets: Ints) 
 
     Args:
         promises: promises of the rows' own batch.
-        partitions, offsets: the places of the rows.
+        partitions, offsets: the coordinates of the rows.
     """
     newest = {
         partition: int(offsets[partitions == partition].max(initial=-1))
-        for partition in {one.place.partition for one in promises}
+        for partition in {one.coordinates.partition for one in promises}
     }
-    return [one for one in promises if one.place.offset < newest[one.place.partition]]
+    return [one for one in promises if one.coordinates.offset < newest[one.coordinates.partition]]
 
 
 def _overtaken(side: SideState, rows: pa.RecordBatch) -> Bools:
@@ -253,7 +253,7 @@ def _broken(
 ) -> Sequence[Punctuation | None]:
     """Return the promises that `broken` returns, for violations whose keys Python can hold."""
     keys = side.spec.key.keys(rows)
-    partitions, offsets, batch = _places(side, rows, batch)
+    partitions, offsets, batch = _coordinates(side, rows, batch)
     if side.order is not None and reason == "unordered":
         ordered = rows.column(side.spec.key.columns[0])
         return side.order.promises(ordered, partitions, offsets, batch.marks)
@@ -264,10 +264,10 @@ def _broken(
     values = list(zip(*(rows.column(name).to_pylist() for name in side.spec.key.columns), strict=True))
     found: list[Punctuation | None] = []
     for at, (promise, key) in enumerate(zip(promises, values, strict=True)):
-        place = elsewhere.get(at)
-        if place is None and naming.since[at] != LATER:
-            place = int(partitions[at]), int(known[at])
-        found.append(promise or (place and side.sent_key_promises.naming(key, *place)))
+        coordinates = elsewhere.get(at)
+        if coordinates is None and naming.since[at] != LATER:
+            coordinates = int(partitions[at]), int(known[at])
+        found.append(promise or (coordinates and side.sent_key_promises.naming(key, *coordinates)))
     return found
 
 
@@ -292,13 +292,13 @@ def _named_elsewhere(
         return found
     asked_at = np.flatnonzero(asked)
     for i, partition, offset in side.closed_keys.promises_of(keys.take(asked_at)):
-        at, place = int(asked_at[i]), (partition, offset)
+        at, coordinates = int(asked_at[i]), (partition, offset)
         if any(each.owns(partition) and each.owns(int(partitions[at])) for each in side.spec.streams):
-            found[at] = min(found.get(at, place), place)
+            found[at] = min(found.get(at, coordinates), coordinates)
     return found
 
 
-def _places(side: SideState, rows: pa.RecordBatch, batch: StreamBatch) -> tuple[Ints, Ints, StreamBatch]:
+def _coordinates(side: SideState, rows: pa.RecordBatch, batch: StreamBatch) -> tuple[Ints, Ints, StreamBatch]:
     """Return the partitions and offsets of rows, and the batch whose punctuations may come before them.
 
     A frame has no offsets, and its rows stand before all punctuations of their batch. So its batch is empty

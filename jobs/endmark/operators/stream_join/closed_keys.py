@@ -88,7 +88,7 @@ class ClosedKeys:
         buckets: the number of buckets that share the keys.
         by_rows: whether rows close keys, too. Entries then have the column `by_row`: 1 if a row closed the
             key, else 0.
-        placed: whether promises have a place in Kafka. If not, none is recent.
+        in_kafka: whether promises are records of Kafka. If not, none is recent.
     """
 
     def __init__(
@@ -100,13 +100,13 @@ class ClosedKeys:
         *,
         buckets: int = 1,
         by_rows: bool = False,
-        placed: bool = True,
+        in_kafka: bool = True,
     ) -> None:
         self._key = key
         self._key_promises = key_promises
         self._members = members
         self._by_rows = by_rows
-        self._placed = placed
+        self._in_kafka = in_kafka
         # A key may be closed by a row in one partition and by a punctuation in another one, unless it lives
         # in one.
         self._in_ranges = not by_rows or [member.keyed for member in members] == [True]
@@ -190,7 +190,7 @@ class ClosedKeys:
         old = self._is_old(entries, newest)
         found = self.recent.where(lambda segment: np.flatnonzero(self._is_old(segment.batch, newest)))
         # A few old entries stay, or each small batch would write two segments.
-        if np.count_nonzero(old) + sum(map(len, found)) < RECENT and self._placed:
+        if np.count_nonzero(old) + sum(map(len, found)) < RECENT and self._in_kafka:
             self.recent.append(entries)
             return
         self.recent.append(entries.filter(pa.array(~old)))
@@ -217,7 +217,7 @@ class ClosedKeys:
 
     def _is_old(self, entries: pa.RecordBatch, newest: Ints) -> Bools:
         """Return a mask of the entries that are not recent, given the newest offset of each partition."""
-        if not self._placed:
+        if not self._in_kafka:
             return np.ones(entries.num_rows, bool)
         old: Bools = int64(entries.column("offset")) < newest[int64(entries.column("partition"))] - RECENT
         return old
@@ -249,7 +249,7 @@ class ClosedKeys:
 
         Args:
             keys: the keys of the rows.
-            partitions, offsets: the places of the rows.
+            partitions, offsets: the coordinates of the rows.
             closed_keys: keys that punctuations of the present batch name, in addition to remembered ones;
                 `None` without any.
         """
@@ -276,8 +276,8 @@ class ClosedKeys:
         Keys that were closed before the last thousand records of a partition have none.
         """
         for entries, i, j in self._find(keys, None, self.recent, self.promised):
-            places = [int64(entries.column(name))[j].tolist() for name in ("partition", "offset")]
-            yield from zip(i.tolist(), *places, strict=True)
+            coordinates = [int64(entries.column(name))[j].tolist() for name in ("partition", "offset")]
+            yield from zip(i.tolist(), *coordinates, strict=True)
 
     def _find(
         self, keys: Keys, more: pa.RecordBatch | None, *lists: SegmentList

@@ -62,14 +62,14 @@ class FirstRows:
     Args:
         spec: the deduplication.
         key: the stream's key, by its own names.
-        place: the stream's columns of partition, offset and event time.
+        coordinates: the stream's columns of partition, offset and event time.
         store: keeps the rows.
     """
 
     def __init__(
-        self, spec: Deduplication, key: KeySpec, place: tuple[str, str, str], store: SegmentStore
+        self, spec: Deduplication, key: KeySpec, coordinates: tuple[str, str, str], store: SegmentStore
     ) -> None:
-        self._named = [*key.columns, *spec.others, *place]
+        self._named = [*key.columns, *spec.others, *coordinates]
         self.own_columns = list(dict.fromkeys(self._named))  # the event time may be of the value
         self._key = key.shared
         columns = (*self._key.columns, *spec.others)

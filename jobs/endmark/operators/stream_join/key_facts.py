@@ -43,13 +43,13 @@ def _facts(side: SideState, sides: Sequence[SideState], keys: Keys, *, purges: b
     newest = int(times.max()) if len(times) else None
     spec = side.spec
     named = side.closed_keys.promises_of(keys)
-    matched = side.key_promises.places(keys)
+    matched = side.key_promises.coordinates(keys)
     return {
         "stream": spec.name,
         "rows": len(times),
         "oldest": int(times.min()) if len(times) else None,
         "newest": newest,
-        "places": _places(side, rows),
+        "coordinates": _coordinates(side, rows),
         "preserved": side.preserved,
         "members": [
             {"stream": member.stream, "keyed": member.keyed, "numbers": list(member.numbers)}
@@ -64,8 +64,8 @@ def _facts(side: SideState, sides: Sequence[SideState], keys: Keys, *, purges: b
     }
 
 
-def _places(side: SideState, rows: Sequence[SegmentRows]) -> list[list[int]]:
-    """Return partition and offset of the first row; none if rows have no place."""
+def _coordinates(side: SideState, rows: Sequence[SegmentRows]) -> list[list[int]]:
+    """Return partition and offset of the first row; none if rows are not of Kafka."""
     if not rows or side.spec.partition is None:
         return []
     first, partition, offset = rows[0].batch.slice(0, 1), side.spec.partition, str(side.spec.offset)

@@ -60,7 +60,7 @@ class KeyPromises:
         """Remember promises, each of which has an origin."""
         self._before = self._everywhere
         for promise in promises:
-            partition = promise.place.partition
+            partition = promise.coordinates.partition
             if partition not in self._by_partition:
                 self._by_partition[partition] = self._nothing(partition)
             self._by_partition[partition].add(promise)
@@ -89,11 +89,11 @@ class KeyPromises:
         Args:
             promises: promises of the rows' own batch.
             keys: the keys of the rows.
-            partitions, offsets: the places of the rows.
+            partitions, offsets: the coordinates of the rows.
         """
         found = np.zeros(len(keys), bool)
         for promise in promises:
-            partition, offset = promise.place
+            partition, offset = promise.coordinates
             behind = (partitions == partition) & (offsets > offset)
             if behind.any():
                 key_set = self._nothing(partition)
@@ -111,11 +111,11 @@ class KeyPromises:
         Args:
             promises: promises of the rows' own batch. Each counts for the rows behind it.
             keys: the keys of the rows.
-            partitions, offsets: the places of the rows.
+            partitions, offsets: the coordinates of the rows.
         """
         found: list[Punctuation | None] = [None] * len(keys)
         for partition in np.unique(partitions).tolist():
-            coming = [promise for promise in promises if promise.place.partition == partition]
+            coming = [promise for promise in promises if promise.coordinates.partition == partition]
             coming.sort(key=offset_of, reverse=True)
             key_set = deepcopy(self._by_partition.get(partition)) or self._nothing(partition)
             own = np.flatnonzero(partitions == partition)
@@ -130,7 +130,7 @@ class KeyPromises:
 
         Args:
             key: the values of the key's columns.
-            partition, offset: the place of the promise.
+            partition, offset: the coordinates of the promise.
         """
         patterns = {name: Equals(value) for name, value in zip(self._domains, key, strict=True)}
         return Punctuation.of(self._stream, patterns, Origin(partition, offset)).normal(self._domains)
@@ -157,7 +157,7 @@ class KeyPromises:
                 found += key_set.match(keys)
         return found
 
-    def places(self, keys: Keys) -> dict[int, int]:
+    def coordinates(self, keys: Keys) -> dict[int, int]:
         """Return the partitions that have promised one key, each with the offset of its promise."""
         found = {partition: key_set.broken_by(keys, 0) for partition, key_set in self._by_partition.items()}
         return {partition: offset_of(promise) for partition, promise in found.items() if promise is not None}
@@ -232,6 +232,6 @@ class KeyPromises:
 
         Args:
             written: its patterns in JSON, by key column.
-            origin: its place.
+            origin: its coordinates.
         """
         return Punctuation.read(self._stream, written, self._domains, pattern_from_json, origin)

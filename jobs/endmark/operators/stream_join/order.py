@@ -1,9 +1,9 @@
 """Declared order: each row of an ordered partition promises that no key before its own will come there.
 
 This is MJoin's implicit purging knowledge, as if a punctuation such as `item_id < 7` followed every row. A
-*mark* is the place of such a promise. The mark of each partition is kept. A batch brings its last mark, and
-the marks that some of its rows fall behind. So the broken promises do not depend on how rows are cut into
-batches.
+*mark* is the coordinates of such a promise. The mark of each partition is kept. A batch brings its last
+mark, and the marks that some of its rows fall behind. So the broken promises do not depend on how rows are
+cut into batches.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Order:
 
         Args:
             keys: the keys of the rows.
-            partitions, offsets: the places of the rows.
+            partitions, offsets: the coordinates of the rows.
             given: the marks of the batch, as `marks_table` returns them; `None` without any.
         """
         found = np.zeros(len(keys), bool)
@@ -106,7 +106,7 @@ class Order:
 
         Args:
             keys: the keys of the rows that `broken` has found.
-            partitions, offsets: the places of the rows.
+            partitions, offsets: the coordinates of the rows.
             given: the marks of the batch; `None` without any.
         """
         found: list[Punctuation | None] = [None] * len(keys)

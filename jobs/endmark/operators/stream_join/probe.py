@@ -132,8 +132,8 @@ class Probe:
             if len(answer.failed):
                 first = int(answer.failed[0])
                 at = [
-                    self._left.spec.place(left.batch, int(i[first])),
-                    self._right.spec.place(right.batch, int(j[first])),
+                    self._left.spec.coordinates(left.batch, int(i[first])),
+                    self._right.spec.coordinates(right.batch, int(j[first])),
                 ]
                 self.failures.add(len(answer.failed), answer.why, at)
             i, j = i[answer.holds], j[answer.holds]

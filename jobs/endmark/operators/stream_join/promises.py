@@ -109,11 +109,13 @@ class Promises:
 
         A pattern is to be announced if it has values that its partition had not promised before.
         """
-        for promise in sorted(promises, key=attrgetter("place")):
+        for promise in sorted(promises, key=attrgetter("coordinates")):
             plain = Punctuation.of(promise.stream, dict(promise.normal(self._codec.domains).patterns))
             if any(isinstance(pattern, Nothing) for _, pattern in plain.patterns):
                 continue
-            union = self._by_partition.setdefault(promise.place.partition, PromiseUnion(self._codec.domains))
+            union = self._by_partition.setdefault(
+                promise.coordinates.partition, PromiseUnion(self._codec.domains)
+            )
             if not union.includes(plain):
                 union.add(plain)
                 self._unannounced[plain.patterns] = plain
@@ -135,11 +137,11 @@ class Promises:
         Args:
             promises: promises of the rows' own batch.
             rows: the rows.
-            partitions, offsets: the places of the rows.
+            partitions, offsets: the coordinates of the rows.
         """
         found = np.zeros(rows.num_rows, bool)
         for promise in promises:
-            origin = promise.place
+            origin = promise.coordinates
             behind = (partitions == origin.partition) & (offsets > origin.offset)
             if behind.any():
                 found |= behind & match(promise, rows)

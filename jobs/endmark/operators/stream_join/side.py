@@ -109,7 +109,7 @@ class SideSpec:
         """The columns that results show."""
         return pa.schema([]) if self.ended else self.schema
 
-    def place(self, rows: pa.RecordBatch, number: int) -> dict[str, Any]:
+    def coordinates(self, rows: pa.RecordBatch, number: int) -> dict[str, Any]:
         """Return the stream, partition and offset of a row; for a row of a frame, the stream alone."""
         names = {"partition": self.partition, "offset": self.offset}
         found = {part: rows.column(name)[number].as_py() for part, name in names.items() if name is not None}
@@ -169,7 +169,7 @@ class SideState:
             spec.streams,
             buckets=buckets,
             by_rows=spec.unique or spec.clustered,
-            placed=spec.offset is not None,
+            in_kafka=spec.offset is not None,
         )
         self.runs = KeyRuns(self.key, types)
         self.promises = Promises(spec.codec, spec.key, spec.partitions)
@@ -178,8 +178,8 @@ class SideState:
         self.unpurged_keys = SegmentList(store, self.key)
         self.first_rows: FirstRows | None = None
         if spec.deduplication is not None:
-            place = str(spec.partition), str(spec.offset), spec.time
-            self.first_rows = FirstRows(spec.deduplication, spec.key, place, store)
+            coordinates = str(spec.partition), str(spec.offset), spec.time
+            self.first_rows = FirstRows(spec.deduplication, spec.key, coordinates, store)
         self.unpurged_promise_count = 0
         self.newest: dict[int, int] = {}
         self.idle_partitions = IdlePartitions(spec.idle)

@@ -109,6 +109,6 @@ def unless_written(groups: Groups, found: State) -> State:
         return found
     named = groups.references.values() if isinstance(groups, ResultGroups) else groups.key
     pipeline, role = groups.pipeline, groups.running_role
-    place = pipeline.outputs.directories.get(role) or f"topic {pipeline.outputs.topics[role]}"
-    note = f"one for each value of {', '.join(named)}, for {place}"
+    output = pipeline.outputs.directories.get(role) or f"topic {pipeline.outputs.topics[role]}"
+    note = f"one for each value of {', '.join(named)}, for {output}"
     return State(groups.step, GROUPS, note=note, declared=True)

@@ -93,7 +93,7 @@ class JoinStep(Model):
 
         Args:
             buckets: the number of buckets.
-            field: the step's place in the pipeline file, for errors.
+            field: the step's field in the pipeline file, for errors.
 
         Raises:
             ConfigError: a field is set that the preset has no use for.

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from endmark.engine.bucket import lookups
-from endmark.engine.bucket.lookup_levels import lookup_places
+from endmark.engine.bucket.lookup_levels import lookup_positions
 from endmark.metrics import sample
 from endmark.pipeline import Pipeline
 from endmark.verify.classify import classify
@@ -43,7 +43,7 @@ def test_lookups_that_do_not_wait_for_each_other_are_of_one_level() -> None:
         "badges": BADGES,
         "colours": COLOURS,
     }
-    places = lookup_places(make_pipeline(others=others))
+    places = lookup_positions(make_pipeline(others=others))
 
     assert {name: place.level for name, place in places.items()} == {
         "sellers": 0,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from endmark.engine.bucket.lookup_levels import lookup_places, placed_steps
+from endmark.engine.bucket.lookup_levels import lookup_positions, placed_steps
 from endmark.engine.streams import residual, stream_plans
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
@@ -230,7 +230,7 @@ def test_a_step_behind_a_lookup(tmp_path: Path) -> None:
         "orders_kafka_partition",
         "orders_kafka_offset",
     ]
-    places = lookup_places(pipeline)
+    places = lookup_positions(pipeline)
     assert (places["customers"].level, places["customers"].stepped, places["customers"].last) == (
         0,
         True,
