@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -10,7 +11,12 @@ import typer
 from endmark.cli.options import AsJson, Bootstrap, KafkaFile, Output, kafka_in
 
 if TYPE_CHECKING:
+    from endmark_feed.auction_feed import FeedProgress
     from endmark_feed.publish import Published
+
+Pace = Annotated[
+    Literal["real", "fast"], typer.Option(help="real is the stream's own pace; fast is the broker's.")
+]
 
 
 def feed(
@@ -34,7 +40,7 @@ def feed(
     as_json: AsJson = False,
 ) -> None:
     """Publish the auction workload in real time."""
-    from endmark_feed.auction_feed import FeedOptions, FeedProgress, run_feed, seed_relation
+    from endmark_feed.auction_feed import FeedOptions, run_feed, seed_relation
 
     output, kafka = Output(as_json), kafka_in(kafka_file, bootstrap)
     options = FeedOptions(
@@ -47,12 +53,7 @@ def feed(
         bad_rate=bad_rate,
     )
 
-    def report(progress: FeedProgress) -> None:
-        if as_json:
-            output.emit({**asdict(progress), "records": progress.records})
-        else:
-            output.say(f"{progress.records:,} records in {progress.seconds:.0f} s")
-
+    report = partial(_report, output, as_json=as_json)
     if relation_url is not None:
         output.say(f"sellers: {seed_relation(relation_url, sellers, seed):,} rows")
     report(run_feed(options, kafka, report))
@@ -73,9 +74,7 @@ def feed_example(
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal records.")] = 1,
     minutes: Annotated[float, typer.Option(help="Length of the run.")] = 5.0,
     rate: Annotated[float, typer.Option(help="Mean records a second.")] = 1_000.0,
-    pace: Annotated[
-        Literal["real", "fast"], typer.Option(help="real is the stream's own pace; fast is the broker's.")
-    ] = "real",
+    pace: Pace = "real",
     bootstrap: Bootstrap = None,
     kafka_file: KafkaFile = None,
     as_json: AsJson = False,
@@ -89,12 +88,7 @@ def feed_example(
     output, kafka = Output(as_json), kafka_in(kafka_file, bootstrap)
     require_length(minutes, rate)  # before tables are filled
 
-    def report(progress: Published) -> None:
-        if as_json:
-            output.emit({**asdict(progress), "records": progress.records})
-        else:
-            output.say(f"{progress.records:,} records in {progress.seconds:.0f} s")
-
+    report = partial(_report, output, as_json=as_json)
     if relation_url is not None:
         output.say(f"master tables: {EXAMPLES[name].fill(relation_url, seed):,} rows")
     _done(output, run_example(name, kafka, seed, minutes, rate, pace, report), as_json=as_json)
@@ -128,9 +122,7 @@ def feed_workload(
         int, typer.Option(help="Number of keys that have rows before it is their turn to close.")
     ] = 10,
     partitions: Annotated[int, typer.Option(min=1, help="Partitions of the topic.")] = 1,
-    pace: Annotated[
-        Literal["real", "fast"], typer.Option(help="real is the stream's own pace; fast is the broker's.")
-    ] = "real",
+    pace: Pace = "real",
     bootstrap: Bootstrap = None,
     kafka_file: KafkaFile = None,
     as_json: AsJson = False,
@@ -151,6 +143,13 @@ def feed_workload(
 
         output.say(f"products: {fill_products(relation_url, workload.products):,} rows")
     _done(output, run_workload(workload, kafka, topic, seed, partitions, pace), as_json=as_json)
+
+
+def _report(output: Output, progress: FeedProgress | Published, *, as_json: bool) -> None:
+    if as_json:
+        output.emit({**asdict(progress), "records": progress.records})
+    else:
+        output.say(f"{progress.records:,} records in {progress.seconds:.0f} s")
 
 
 def _done(output: Output, published: Published, *, as_json: bool) -> None:
