@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from endmark.pipeline.batch import Batch
 from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Pinned
-from endmark.pipeline.checks import require_sound
+from endmark.pipeline.checks.sound import require_sound
 from endmark.pipeline.control import Control
 from endmark.pipeline.fields import Model, Name, PipelineName
 from endmark.pipeline.flow import Flow, flow_of
@@ -385,7 +385,7 @@ class Pipeline(Model):
         return self.stage_of(stream).promises.closes_keys(stream)
 
     def side_columns(self, stream: str) -> dict[str, ColumnType]:
-        """Return the columns of a stream or union behind its lookups, named as in `Stage.columns_of`."""
+        """Return the columns of a stream or union behind its lookups, named as in `StageColumns.of`."""
         return dict(self.stage_of(stream).columns.of(stream))
 
     def result_columns(self) -> dict[str, ColumnType]:
