@@ -69,10 +69,10 @@ def rule_of(path: Sequence[str]) -> ChangeRule:
     Raises:
         KeyError: a pipeline file has no such field.
     """
-    found, path = None, tuple[str, ...]()
+    found, known = None, tuple[str, ...]()
     for name in path:
-        path = (*path, name) if (*path, name) in FIELDS else (*path, "*")
-        found = FIELDS[path].rule if path in FIELDS else found
+        known = (*known, name) if (*known, name) in FIELDS else (*known, "*")
+        found = FIELDS[known].rule if known in FIELDS else found
     if found is None:
         raise KeyError(".".join(path))
     return found

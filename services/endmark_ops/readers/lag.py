@@ -112,8 +112,8 @@ def topic_ends(consumer: KafkaConsumer, topics: Collection[str]) -> Ends:
     first = consumer.beginning_offsets(partitions, timeout_ms=_PATIENCE_MS)
     end = consumer.end_offsets(partitions, timeout_ms=_PATIENCE_MS)
     found: dict[str, dict[int, tuple[int, int]]] = {}
-    for partition in partitions:
-        found.setdefault(partition.topic, {})[partition.partition] = first[partition], end[partition]
+    for each in partitions:
+        found.setdefault(each.topic, {})[each.partition] = first[each], end[each]
     return found
 
 
