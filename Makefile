@@ -49,7 +49,7 @@ test-all: $(READY) test-system ## Run the other tests of the whole stack, and th
 .PHONY: oracle
 oracle: $(READY) test-system ## Run every operator on CASES random histories (2000), then with faults that the oracle must notice
 	@echo "repeat with: make oracle CASES=$(CASES) SEED=$(SEED)"
-	ENDMARK_ORACLE_CASES=$(CASES) $(BIN)/pytest tests/oracle tests/unit/verify/test_worlds.py --timeout=0 --hypothesis-seed=$(SEED)
+	ENDMARK_ORACLE_CASES=$(CASES) $(BIN)/pytest tests/oracle tests/unit/verify/test_random_worlds.py --timeout=0 --hypothesis-seed=$(SEED)
 	PYTHONPATH=tests $(BIN)/python -m support.mutation
 
 .PHONY: faults

@@ -79,7 +79,7 @@ LONG = (
     "oracle/test_running_groups.py",
     "unit/cli/test_cli.py",
     "oracle/test_frame_programs.py",
-    "unit/verify/test_worlds.py",
+    "unit/verify/test_random_worlds.py",
     "oracle/test_formats.py",
     "oracle/test_lookup_gate.py",
     "oracle/test_closing_rules.py",
