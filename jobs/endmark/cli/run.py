@@ -68,6 +68,13 @@ def run(
     driver_memory: Annotated[
         str, typer.Option(help="Heap of the driver, such as 2g or 512m.", callback=_memory)
     ] = "2g",
+    skip_dropped_records: Annotated[
+        bool,
+        typer.Option(
+            "--skip-dropped-records",
+            help="Go on without the records that Kafka dropped before this start and no batch has read.",
+        ),
+    ] = False,
     assignments: Assignments = None,
     as_json: AsJson = False,
 ) -> None:
@@ -119,6 +126,7 @@ def run(
                     buckets=buckets,
                     available_now=available_now,
                     driver_memory=driver_memory,
+                    skip_dropped_records=skip_dropped_records,
                 )
                 if ops_url is None:
                     home_of(spec.name).mkdir(parents=True, exist_ok=True)

@@ -43,7 +43,7 @@ def verify(
     first offsets, and those with columns that were added later.
     """
     from endmark.control.database import offsets_read
-    from endmark.driver.checkpoint import first_offsets, start_offsets
+    from endmark.driver.checkpoint import first_offsets, gaps, start_offsets
     from endmark.verify.added_columns import AddedColumns
     from endmark.verify.report import render
     from endmark.verify.verification import verify as recompute
@@ -53,7 +53,8 @@ def verify(
     kafka = kafka_of(spec.kafka, bootstrap)
     of = checkpoint_of(spec.name, checkpoint)
     added = AddedColumns(first_offsets(of))
-    report = recompute(spec, kafka, warehouse_of(spec.name, warehouse), until, added, start_offsets(of))
+    tables = warehouse_of(spec.name, warehouse)
+    report = recompute(spec, kafka, tables, until, added, start_offsets(of), gaps(of))
     if as_json:
         typer.echo(report.to_json())
     else:

@@ -15,7 +15,7 @@ from endmark.driver.checkpoint import stored_json
 from endmark.errors import ConfigError
 from endmark.kafka.cluster import cluster_of
 from endmark.kafka.ranges import Range, UnreadableRangeError, read
-from endmark.pipeline.steps import BATCH_HEADER, CHECKPOINT_HEADER
+from  import BATCH_HEADER, CHECKPOINT_HEADER
 from endmark.storage import write_text
 
 if TYPE_CHECKING:
