@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from kafka import KafkaAdminClient, KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource
 from pyspark.sql import SparkSession
 
@@ -32,7 +32,7 @@ from endmark.wire.json_records import JsonParser
 from endmark.wire.record_spec import RecordSpec
 from endmark_feed.auction_feed import FeedOptions
 from endmark_feed.producer import create_topics
-from support.output_topic import MARK, out_of_order, read_topic, without_repeats
+from support.output_topic import MARK, Published, out_of_order, read_topic, without_repeats
 from support.verify_keys import KEY_KINDS, KeyKind
 from support.verify_world import make_pipeline
 from support.warehouse import Warehouse, wait_for
@@ -182,7 +182,8 @@ def as_counts(rows: Any) -> Counter[str]:
 def test_topic_equals_tables_after_a_crash(tmp_path: Path) -> None:
     """Killed after all of a batch was published and before it was committed, so that it is repeated: then
     the topic has all results and output punctuations of the tables, and nothing is out of order but repeats,
-    which their headers tell apart. A topic of groups has the rows of their table, as has one of a rollup."""
+    which their headers tell apart. A topic of groups has the rows of their table, as has one of a rollup.
+    `verify` agrees, and finds a record of another writer, and that the topic has dropped records."""
     pipeline = tmp_path / "published.yaml"
     text = AUCTION.read_text().replace("punctuated_on: item_id", "punctuated_on: [item_id, category]", 1)
     text = text.replace("\ntables:\n", f"\n{SIZES}\ntables:\n  sizes: {{mode: changes}}\n")
@@ -203,8 +204,19 @@ def test_topic_equals_tables_after_a_crash(tmp_path: Path) -> None:
         report = warehouse.verify()
         found = read_topic(broker.bootstrap, "joined")
         groups, sizes = (read_topic(broker.bootstrap, topic) for topic in ("final", "sizes"))
+        forge(broker.bootstrap, "final", groups[0])
+        forged = warehouse.verify()
+        drop(broker.bootstrap, "joined")
+        lacking = warehouse.verify()
 
     assert report.ok, report.to_json()
+    compared = {topic.topic: topic for topic in report.published}
+    assert compared.keys() == {"joined", "final", "sizes"}
+    assert all(topic.actual for topic in compared.values())
+    assert compared["joined"].records == len(found) > compared["joined"].actual
+    assert [(topic.topic, topic.unexpected) for topic in forged.published if topic.differs] == [("final", 1)]
+    assert [(topic.topic, topic.lacks) for topic in lacking.published if topic.lacks] == [("joined", 2)]
+    assert [topic.topic for topic in lacking.published if topic.differs] == ["final"]
     assert "Traceback" not in again.log.read_text()
     once = without_repeats(found)
     assert {record.is_result for record in first} == {True, False}
@@ -267,6 +279,20 @@ def promise_everywhere(bootstrap: str, topic: str) -> None:
     for partition in range(partition_counts(bootstrap, [topic])[topic]):
         producer.send(topic, json.dumps({MARK: NOTHING}).encode(), partition=partition)
     producer.close()
+
+
+def forge(bootstrap: str, topic: str, record: Published) -> None:
+    """Send a record of a job once more, as another writer."""
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    producer.send(topic, record.value, key=record.key)
+    producer.close()
+
+
+def drop(bootstrap: str, topic: str) -> None:
+    """Delete the first two records of a partition."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    admin.delete_records({TopicPartition(topic, 0): 2})
+    admin.close()
 
 
 def tables(warehouse: Path) -> tuple[Counter[str], Counter[str]]:

@@ -7,7 +7,7 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from endmark.driver.published_topics import topics_with
 from endmark.embedded.broker import Broker
 from endmark.kafka.offsets import TopicEnds
-from  import BATCH_HEADER, CHECKPOINT_HEADER
+from endmark.pipeline.publish import BATCH_HEADER, CHECKPOINT_HEADER
 from endmark_feed.producer import create_topics
 
 

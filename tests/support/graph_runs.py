@@ -19,6 +19,7 @@ from endmark.verify.added_columns import NOTHING_ADDED, AddedColumns
 from support import kept_promises
 from support.bucket_tasks import BucketTasks, Located, Tables, pauses, upserted
 from support.published_rows import with_published_rows
+from support.published_topics import sent_records
 from support.verify_others import OTHERS
 from support.verify_recompute import recomputed, require_within, sellers_of
 from support.verify_world import Record, locate
@@ -35,7 +36,7 @@ def require_same(
     before: tuple[int, Pipeline] | None = None,
     **sizes: Any,
 ) -> Tables:
-    """Assert that all tables equal their recomputation, and return them.
+    """Assert that all tables and published topics equal their recomputation, and return the tables.
 
     Tables with a layout are written and read back.
 
@@ -73,7 +74,8 @@ def require_same(
         assert list(kept_promises.broken_promises(pipeline, came)) == []
         require_declared(pipeline, found)
     pipeline = with_published_rows(pipeline)
-    with recomputed(pipeline, records, found, partitions, added) as session:
+    published = sent_records(pipeline, came)
+    with recomputed(pipeline, records, found, partitions, added, published) as session:
         require_within(session, pipeline)
     return found
 

@@ -120,6 +120,8 @@ def graphs(
     for name in [*document["streams"], *document["steps"]]:
         if draw(st.integers(0, 3)) == 0:
             document = _if_valid(document, {"tables": {f"of_{name}": {"from": name}}})
+        if name not in document["publish"] and draw(st.integers(0, 7)) == 0:
+            document = _if_valid(document, {"publish": {name: {"topic": f"published-{name}"}}})
         if draw(often.has("changes", among=6)):
             document = _with_newest_rows(document, name)
     pipeline = require(document)

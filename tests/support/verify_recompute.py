@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -28,6 +28,7 @@ from endmark.verify.session import Session, name
 from endmark.verify.verification import load_records
 from endmark.verify.written_tables import spell_records
 from support.hashable_rows import hashable_row
+from support.published_topics import require_published
 from support.verify_came import Expected, Sellers
 from support.verify_oracle import recompute
 from support.verify_others import OTHERS
@@ -76,14 +77,18 @@ def recomputed(
     found: Mapping[str, list[dict[str, Any]]] | None = None,
     partitions: Mapping[str, int] = TWO_EACH,
     added: AddedColumns = NOTHING_ADDED,
+    published: Sequence[Record] = (),
 ) -> Iterator[Session]:
     """A session in which DuckDB has recomputed everything, given an engine's tables as rows by channel.
 
-    `added` are the columns that the engine did not have from the first record on.
+    `added` are the columns that the engine did not have from the first record on. The records of topics that
+    the engine has `published` are held against the recomputation at once.
     """
+    topics = dict.fromkeys((record.topic for record in published), 1)
+    ranges, batches = to_kafka([*records, *published], {**partitions, **topics})
     with Session() as session:
         session.run("SET threads = 1")  # a second one has no share in so few rows, but looks for it
-        load_records(session, *to_kafka(records, partitions))
+        load_records(session, ranges, batches)
         classify(session, pipeline, added)
         classify_control(session, pipeline)
         name_reasons(session, pipeline, added)
@@ -98,9 +103,11 @@ def recomputed(
         expect(session, pipeline)
         expect_punctuations(session, pipeline)
         expect_groups(session, pipeline)
-        expect_rollups(session, pipeline)
+        uncompared = expect_rollups(session, pipeline)
         keep_latest(session, pipeline)
         spell_records(session, pipeline, added)
+        if published:
+            require_published(session, pipeline, ranges, uncompared)
         spell_partitions(session, pipeline)
         yield session
 

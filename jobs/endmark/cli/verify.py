@@ -37,13 +37,14 @@ def verify(
     assignments: Assignments = None,
     as_json: AsJson = False,
 ) -> None:
-    """Recompute everything from Kafka and the relation and compare it with the Delta tables.
+    """Recompute everything from Kafka and the relation and compare it with Delta tables and published topics.
 
     The job must be stopped or idle, and Kafka must hold all records that it has read. Its checkpoint has the
-    first offsets, and those with columns that were added later.
+    first offsets, those with columns that were added later, and the first batches of published topics.
     """
     from endmark.control.database import offsets_read
     from endmark.driver.checkpoint import first_offsets, gaps, start_offsets
+    from endmark.driver.published_topics import known_topics
     from endmark.verify.added_columns import AddedColumns
     from endmark.verify.report import render
     from endmark.verify.verification import verify as recompute
@@ -54,7 +55,8 @@ def verify(
     of = checkpoint_of(spec.name, checkpoint)
     added = AddedColumns(first_offsets(of))
     tables = warehouse_of(spec.name, warehouse)
-    report = recompute(spec, kafka, tables, until, added, start_offsets(of), gaps(of))
+    since = {topic: known.since for topic, known in known_topics(of).items()}
+    report = recompute(spec, kafka, tables, until, added, start_offsets(of), gaps(of), since)
     if as_json:
         typer.echo(report.to_json())
     else:

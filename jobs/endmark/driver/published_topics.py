@@ -15,7 +15,7 @@ from endmark.driver.checkpoint import stored_json
 from endmark.errors import ConfigError
 from endmark.kafka.cluster import cluster_of
 from endmark.kafka.ranges import Range, UnreadableRangeError, read
-from  import BATCH_HEADER, CHECKPOINT_HEADER
+from endmark.pipeline.publish import BATCH_HEADER, CHECKPOINT_HEADER
 from endmark.storage import write_text
 
 if TYPE_CHECKING:
@@ -37,12 +37,14 @@ class KnownTopic:
     Args:
         step: the step whose rows the topic has.
         mode: the `mode` by which it has them.
+        since: the first batch that the topic got.
         stopped: the first batch that the topic did not get, after it was taken out of the pipeline file;
             `None` if it was not.
     """
 
     step: str
     mode: str
+    since: int
     stopped: int | None = None
 
 
@@ -69,7 +71,7 @@ def require_own(checkpoint: Location, published: Mapping[str, Publish], ends: Of
     for step, publish in published.items():
         topic = publish.topic
         if topic in known:
-            why = _fault(KnownTopic(step, publish.mode), known[topic], batch)
+            why = _fault(step, publish, known[topic], batch)
         elif any(ends.get(topic, {}).values()):
             why = "has records, and this checkpoint has sent none of them, so readers could get rows twice"
         else:
@@ -78,8 +80,8 @@ def require_own(checkpoint: Location, published: Mapping[str, Publish], ends: Of
             raise ConfigError(f"publish.{step}.topic: {topic} {why}; {_ANOTHER}")
 
 
-def _fault(now: KnownTopic, known: KnownTopic, batch: int) -> str | None:
-    if (known.step, known.mode) != (now.step, now.mode):
+def _fault(step: str, publish: Publish, known: KnownTopic, batch: int) -> str | None:
+    if (known.step, known.mode) != (step, publish.mode):
         return f"has the rows of step {known.step} by mode: {known.mode}"
     if known.stopped is not None and known.stopped < batch:
         return f"was taken out of the pipeline file, and lacks the rows since batch {known.stopped}"
@@ -134,7 +136,12 @@ def know_topics(checkpoint: Location, published: Mapping[str, Publish], batch: i
         batch: the number of the next batch. The checkpoint's other topics get no rows from this batch on.
     """
     known = known_topics(checkpoint)
-    now = {publish.topic: KnownTopic(step, publish.mode) for step, publish in published.items()}
+    now = {
+        publish.topic: KnownTopic(
+            step, publish.mode, known[publish.topic].since if publish.topic in known else batch
+        )
+        for step, publish in published.items()
+    }
     others = {
         name: topic if topic.stopped is not None else replace(topic, stopped=batch)
         for name, topic in known.items()

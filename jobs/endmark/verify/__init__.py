@@ -1,4 +1,4 @@
-"""The independent recomputation of the Delta tables, from Kafka and R alone, and the comparison with them.
+"""The independent recomputation of tables and published topics, from Kafka and R alone, and the comparison.
 
 It shares no code with the engine, and DuckDB does the work. `verification` runs the steps in order. Each
 module answers one of these questions:
@@ -12,4 +12,5 @@ module answers one of these questions:
 - Which keys are final, and what is announced? `final_keys`, `output_punctuations`,
   `announced_patterns`
 - Are the tables the same? `compare`, `breach`, `report`
+- Are the published topics the same? `published_records`, `published_topics`, `published_order`
 """

@@ -272,7 +272,7 @@ def _pattern(declared: Stream, key: tuple[str, ...]) -> str:
 def _fields(prefix: str, columns: Mapping[str, ColumnType]) -> str:
     """The items of the lists `<prefix>texts` and `<prefix>kinds` as columns with these names and types."""
     return ", ".join(
-        f"{_field(kind, f'{prefix}texts[{place}]', f'{prefix}kinds[{place}]')} AS {name(column)}"
+        f"{field_value(kind, f'{prefix}texts[{place}]', f'{prefix}kinds[{place}]')} AS {name(column)}"
         for place, (column, kind) in enumerate(columns.items(), 1)
     )
 
@@ -286,8 +286,8 @@ def _present(columns: Mapping[str, ColumnType]) -> str:
     return " AND ".join(found)
 
 
-def _field(kind: ColumnType, member: str, found: str) -> str:
-    """The SQL of a member's value; NULL if it is no value of its column.
+def field_value(kind: ColumnType, member: str, found: str) -> str:
+    """Return the SQL of a member's value; NULL if it is no value of its column.
 
     Args:
         kind: the type of the column.

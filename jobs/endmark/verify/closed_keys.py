@@ -89,18 +89,18 @@ def load(
         for one in named_keys(found, key)
     ]
     unnamed = [(place, found) for place, found in sound if not named_keys(found, key)]
-    patterns = [place | _columns(found) for place, found in unnamed if found.keys() <= set(key)]
-    wider = [place | _columns(found) for place, found in unnamed if not found.keys() <= set(key)]
+    patterns = [each for each in unnamed if each[1].keys() <= set(key)]
+    wider = [each for each in unnamed if not each[1].keys() <= set(key)]
     closing = {key_column(column): kind.arrow for column, kind in kinds.items()}
     arriving = pa.Table.from_pylist(named, _schema(closing))
     session.run_on(
         arriving, "INSERT INTO $promises SELECT * FROM arriving", promises=name(f"promises_{stream}")
     )
-    arriving = pa.Table.from_pylist(patterns, _schema(_pattern_columns(kinds)))
+    arriving = pattern_rows(kinds, patterns)
     session.run_on(arriving, "CREATE TABLE $patterns AS FROM arriving", patterns=name(f"patterns_{stream}"))
     known = declared.columns | kinds
     restricted = {column: known[column] for column in wider_columns(declared, key)}
-    arriving = pa.Table.from_pylist(wider, _schema(_pattern_columns(restricted)))
+    arriving = pattern_rows(restricted, wider)
     session.run_on(arriving, "CREATE TABLE $wider AS FROM arriving", wider=name(f"wider_{stream}"))
     session.run_on(
         pa.Table.from_pylist(places, _schema({})),
@@ -108,6 +108,19 @@ def load(
         punctuations=name(f"punctuations_{stream}"),
         promises=name(f"promises_{stream}"),
     )
+
+
+def pattern_rows(
+    kinds: Mapping[str, ColumnType], patterns: Sequence[tuple[dict[str, Any], Mapping[str, Bound]]]
+) -> pa.Table:
+    """Return patterns as rows that `within` can match.
+
+    Args:
+        kinds: the types of the columns that patterns may restrict, by name.
+        patterns: the `partition` and `offset` of each pattern, and what it restricts.
+    """
+    rows = [place | _columns(found) for place, found in patterns]
+    return pa.Table.from_pylist(rows, _schema(_pattern_columns(kinds)))
 
 
 def load_promises(
@@ -209,7 +222,7 @@ def _columns(found: Mapping[str, Bound]) -> dict[str, Any]:
     }
 
 
-def _pattern_columns(kinds: dict[str, ColumnType]) -> dict[str, pa.DataType]:
+def _pattern_columns(kinds: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
     columns: dict[str, pa.DataType] = {}
     for column, kind in kinds.items():
         types = (pa.list_(kind.arrow), kind.arrow, kind.arrow, pa.bool_(), pa.bool_())

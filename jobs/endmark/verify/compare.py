@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -171,7 +172,7 @@ def compare_tables(
         problems: the tables to compare by the kind of their rows, each with the problem of its columns, or
             `None`.
         first_batches: the first batches of tables that are younger than the checkpoint.
-        uncompared: the kinds of the rows of tables whose rows are uncertain, and so are not compared.
+        uncompared: the kinds of rows that are uncertain, and so are not compared.
     """
     compared = {
         **{role: _compared(pipeline, role) for role in pipeline.outputs.tables_by_role},
@@ -186,7 +187,7 @@ def compare_tables(
         )
         for table, problem in problems.items()
     ]
-    unknown = {named[role] for role in uncompared}
+    unknown = {named[role] for role in uncompared if role in named}
     return [each.model_copy(update={"compared": each.table not in unknown}) for each in found]
 
 
@@ -206,17 +207,69 @@ def _compare(
     first_batch: int,
 ) -> TableComparison:
     expected, actual = f"expected_{table}", f"actual_{table}"
+    found = differences(
+        session, columns, actual, expected, uncertain_table(pipeline, table), may_lack=first_batch > 0
+    )
+    return TableComparison(
+        table=directory,
+        expected=session.count(expected),
+        actual=session.count(actual),
+        missing=found.missing,
+        unexpected=found.unexpected,
+        problem=problem,
+        first_batch=first_batch,
+        examples=found.examples,
+    )
+
+
+def uncertain_table(pipeline: Pipeline, table: str) -> str | None:
+    """Return the table of the rows that may or may not be there; `None` if all rows are known.
+
+    Args:
+        pipeline: the pipeline.
+        table: the kind of the rows.
+    """
     unsure = (*_UNCERTAIN, *(groups.final_role for groups in pipeline.groups))
     known = table not in unsure and step_of(table) not in pipeline.flow.ends
-    uncertain = f"(FROM {name(expected)} LIMIT 0)" if known else name(f"uncertain_{table}")
+    return None if known else f"uncertain_{table}"
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The numbers of rows that are missing and that should not be there, and the first of them."""
+
+    missing: int
+    unexpected: int
+    examples: list[Difference]
+
+
+def differences(
+    session: Session,
+    columns: list[str],
+    actual: str,
+    expected: str,
+    uncertain: str | None,
+    *,
+    may_lack: bool,
+) -> Differences:
+    """Compare two tables as multisets.
+
+    Args:
+        session: the session that has both.
+        columns: the columns that are compared.
+        actual: the rows that were found.
+        expected: the rows that must be there.
+        uncertain: the rows that may be there, too; `None` if there are none.
+        may_lack: whether rows may be missing.
+    """
     session.run(
         _DIFFERENCE,
         columns=names(columns),
         actual=name(actual),
         expected=name(expected),
-        uncertain=uncertain,
+        uncertain=f"(FROM {name(expected)} LIMIT 0)" if uncertain is None else name(uncertain),
     )
-    if first_batch:
+    if may_lack:
         session.run(_FORGIVE)
     (surplus,) = session.run(_SURPLUS)
     # The order by content puts a changed row next to the expected one.
@@ -224,16 +277,7 @@ def _compare(
         "SELECT * FROM difference ORDER BY $columns LIMIT ?", [EXAMPLES], columns=names(columns)
     )
     session.run("DROP TABLE difference")
-    return TableComparison(
-        table=directory,
-        expected=session.count(expected),
-        actual=session.count(actual),
-        missing=surplus["missing"],
-        unexpected=surplus["unexpected"],
-        problem=problem,
-        first_batch=first_batch,
-        examples=[_difference(row) for row in rows],
-    )
+    return Differences(surplus["missing"], surplus["unexpected"], [_difference(row) for row in rows])
 
 
 def _difference(row: dict[str, Any]) -> Difference:

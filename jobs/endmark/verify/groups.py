@@ -84,7 +84,7 @@ def _by_key(session: Session, groups: ResultGroups) -> None:
         "found_key": ", ".join(found_key),
         "key": names([key_column(column) for column in pipeline.key]),
     }
-    if groups.running_role in pipeline.outputs.tables_by_role:
+    if groups.running_role in pipeline.outputs.roles:
         expect_running(session, named=names(list(pipeline.key)), **fragments, **tables)
     certain = "FROM expected_results"
     session.run(_GROUPS, table=tables["expected"], results=certain, final="final", **fragments)

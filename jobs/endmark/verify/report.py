@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, computed_field
@@ -43,20 +44,19 @@ class Difference(_Model):
     row: dict[str, Any]
 
 
-class TableComparison(_Model):
-    """A Delta table compared with its recomputation, as multisets.
+class _Comparison(_Model):
+    """What a table or topic has, compared with its recomputation as multisets.
 
-    `table` is its name in the pipeline file. `examples` has the first differences. A table that is younger
-    than its checkpoint has its `first_batch`, and may lack rows. A table is not `compared` if its rows depend
-    on more than the records say; its numbers are 0 then, and whether it is `equal` is not known.
+    `examples` has the first differences. One that is younger than its checkpoint has its `first_batch`, and
+    may lack rows. One is not `compared` if its rows depend on more than the records say; its numbers are 0
+    then, and whether it is `equal` is not known.
     """
 
-    table: str
     expected: int
     actual: int
     missing: int
     unexpected: int
-    problem: str | None
+    problem: str | None = None
     first_batch: int = 0
     compared: bool = True
     examples: list[Difference]
@@ -69,6 +69,25 @@ class TableComparison(_Model):
     @property
     def equal(self) -> bool | None:
         return None if not self.compared and not self.differs else not self.differs
+
+
+class TableComparison(_Comparison):
+    """A Delta table compared with its recomputation. `table` is its name in the pipeline file."""
+
+    table: str
+
+
+class TopicComparison(_Comparison):
+    """A published topic compared with its recomputation.
+
+    `records` is the number of its records. `actual` counts no repeats, no earlier states of groups, and an
+    output punctuation once. `lacks` is the number of offsets that have no record any more. If rows may be
+    among these, `missing` is 0.
+    """
+
+    topic: str
+    records: int
+    lacks: int = 0
 
 
 class Breach(_Model):
@@ -89,22 +108,24 @@ class SkippedOffsets(_Model):
 
 
 class VerifyReport(_Model):
-    """The outcome. `equal` is about tables, `conserved` is about records, and `ok` means both.
+    """The outcome. `equal` is about tables and published topics, `conserved` is about records.
 
-    The tables lack the records of `gaps`. No comparison sees that, since Kafka does not hold them either.
+    `ok` means both. Tables and topics lack the records of `gaps`. No comparison sees that, since Kafka does
+    not hold them either.
     """
 
     pipeline: str
     seconds: float
     topics: list[TopicCounts]
     tables: list[TableComparison]
+    published: list[TopicComparison] = []
     breaches: list[Breach]
     gaps: list[SkippedOffsets] = []
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def equal(self) -> bool:
-        return not any(table.differs for table in self.tables)
+        return not any(each.differs for each in (*self.tables, *self.published))
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -121,10 +142,12 @@ class VerifyReport(_Model):
 
 
 def render(report: VerifyReport) -> Table:
-    """Return the report as a grid: two tables, then the differences if there are any, then the verdict."""
+    """Return the report as a grid: counts and comparisons, then the differences if any, then the verdict."""
     grid = Table.grid(padding=(0, 0, 1, 0))
     grid.add_row(_render_topics(report.topics))
     grid.add_row(_render_tables(report.tables))
+    if report.published:
+        grid.add_row(_render_published(report.published))
     for trouble in _troubles(report):
         grid.add_row(trouble)
     grid.add_row(_verdict(report))
@@ -158,13 +181,33 @@ def _render_tables(tables: list[TableComparison]) -> Table:
     table.add_column("")
     for each in tables:
         counts = (each.expected, each.actual, each.missing, each.unexpected)
-        since = f" since batch {each.first_batch}" if each.first_batch else ""
-        if not each.compared:
-            table.add_row(each.table, *["-"] * len(counts), Text("not compared", "yellow"))
-            continue
-        verdict = Text(f"differs{since}", "bold red") if each.differs else Text(f"equal{since}", "green")
-        table.add_row(each.table, *(f"{count:,}" for count in counts), verdict)
+        table.add_row(each.table, *_shown(counts, each), _found(each))
     return table
+
+
+def _render_published(topics: list[TopicComparison]) -> Table:
+    table = _table("Published topics against their recomputation", "topic")
+    for heading in ("recomputed", "in Kafka", "missing", "unexpected", "records"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    for each in topics:
+        counts = (each.expected, each.actual, each.missing, each.unexpected)
+        lacks = f", lacks {each.lacks:,} records" if each.lacks else ""
+        table.add_row(each.topic, *_shown(counts, each), f"{each.records:,}", _found(each, lacks))
+    return table
+
+
+def _shown(counts: Sequence[int], found: _Comparison) -> list[str]:
+    return [f"{count:,}" if found.compared or found.differs else "-" for count in counts]
+
+
+def _found(found: _Comparison, lacks: str = "") -> Text:
+    since = f" since batch {found.first_batch}" if found.first_batch else ""
+    if found.differs:
+        return Text(f"differs{since}{lacks}", "bold red")
+    if not found.compared:
+        return Text(f"not compared{lacks}", "yellow")
+    return Text(f"equal{since}{lacks}", "yellow" if lacks else "green")
 
 
 def _table(title: str, first: str) -> Table:
@@ -182,12 +225,16 @@ def _table(title: str, first: str) -> Table:
 
 def _troubles(report: VerifyReport) -> list[Text]:
     found = []
-    for table in report.tables:
-        if table.problem:
-            found.append(_trouble(f"Table {table.table} {table.problem}", []))
-        if table.examples:
-            lines = [f"{each.kind} {_times(each.times)}{_line(each.row)}" for each in table.examples]
-            found.append(_trouble(f"Table {table.table}, first differences:", lines))
+    compared: list[tuple[str, _Comparison]] = [
+        *((f"Table {each.table}", each) for each in report.tables),
+        *((f"Topic {each.topic}", each) for each in report.published),
+    ]
+    for named, one in compared:
+        if one.problem:
+            found.append(_trouble(f"{named} {one.problem}", []))
+        if one.examples:
+            lines = [f"{each.kind} {_times(each.times)}{_line(each.row)}" for each in one.examples]
+            found.append(_trouble(f"{named}, first differences:", lines))
     for breach in report.breaches:
         lines = [_line(example) for example in breach.examples]
         found.append(_trouble(f"{breach.times:,} x {breach.rule}:", lines))
@@ -220,12 +267,22 @@ def _verdict(report: VerifyReport) -> Text:
     read = f"{records:,} records, recomputed in {report.seconds:.1f} s"
     if report.gaps:
         read += f"; the job has skipped {', '.join(map(_gap, report.gaps))}, which Kafka had dropped"
-    uncompared = [table.table for table in report.tables if not table.compared]
+    named: dict[str, list[tuple[str, _Comparison]]] = {
+        "tables": [(each.table, each) for each in report.tables],
+        "topics": [(each.topic, each) for each in report.published],
+    }
+    uncompared = [name for pairs in named.values() for name, each in pairs if not each.compared]
     if uncompared:
         read += f"; not compared: {', '.join(uncompared)}"
+    lacking = [topic.topic for topic in report.published if topic.lacks]
+    if lacking:
+        read += f"; Kafka has dropped records of: {', '.join(lacking)}"
     if report.ok:
         return Text.assemble(("Everything adds up. ", "bold green"), read)
-    wrong = [table.table for table in report.tables if table.differs]
-    tables = f"tables that differ: {', '.join(wrong)}" if wrong else "all tables equal"
-    records_kept = "all records conserved" if report.conserved else "records not conserved"
-    return Text.assemble(("This does not add up: ", "bold red"), f"{tables}; {records_kept}. {read}")
+    said = []
+    for kind, pairs in named.items():
+        wrong = [name for name, each in pairs if each.differs]
+        if pairs:
+            said.append(f"{kind} that differ: {', '.join(wrong)}" if wrong else f"all {kind} equal")
+    said.append("all records conserved" if report.conserved else "records not conserved")
+    return Text.assemble(("This does not add up: ", "bold red"), f"{'; '.join(said)}. {read}")

@@ -35,7 +35,7 @@ def expect_rollups(session: Session, pipeline: Pipeline) -> frozenset[str]:
     one of its own is final, its tables are empty, and so are those that were found.
 
     Returns:
-        The kinds of rows whose tables cannot be compared.
+        The kinds of rows whose tables and topics cannot be compared.
     """
     return frozenset(role for rollup in pipeline.rollups for role in _expect(session, rollup))
 
@@ -64,9 +64,7 @@ def _expect(session: Session, rollup: Rollup) -> list[str]:
         return []
     session.run("DELETE FROM $running", **fragments)
     session.run("DELETE FROM $expected", **fragments)
-    uncompared = [
-        role for role in (rollup.final_role, rollup.running_role) if role in pipeline.outputs.tables_by_role
-    ]
-    for role in uncompared:
+    roles = [rollup.final_role, rollup.running_role]
+    for role in filter(pipeline.outputs.tables_by_role.__contains__, roles):
         session.run("DELETE FROM $table", table=name(f"actual_{role}"))
-    return uncompared
+    return roles

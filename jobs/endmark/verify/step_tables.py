@@ -5,7 +5,7 @@ from __future__ import annotations
 from endmark.pipeline import Pipeline
 from endmark.pipeline.stage import Stage
 from endmark.pipeline.steps.lookup import LookupStep
-from endmark.pipeline.tables import is_latest_role, is_step_role, step_of, step_role
+from endmark.pipeline.tables import is_latest_role, step_of, step_role
 from endmark.verify.join_sides import stream_names
 from endmark.verify.session import Session, name, names
 
@@ -18,11 +18,11 @@ _RESULTS = "CREATE TABLE $table AS SELECT $columns FROM $results"
 
 
 def expect_steps(session: Session, pipeline: Pipeline, stream: str) -> None:
-    """Make `expected_<table>` for each table of all rows of a stream, or of one of its steps.
+    """Make `expected_<role>` for each table or topic of all rows of a stream, or of one of its steps.
 
     Needs `processed_<stream>` and `missed_<stream>`, and `behind_<relation>` of each lookup.
     """
-    for role in filter(is_step_role, pipeline.outputs.tables_by_role):
+    for role in pipeline.outputs.step_roles:
         if is_latest_role(role) or step_of(role) in pipeline.flow.ends:
             continue
         if pipeline.flow.path_to(step_of(role))[0] != stream:
@@ -38,9 +38,9 @@ def expect_steps(session: Session, pipeline: Pipeline, stream: str) -> None:
 
 
 def expect_join(session: Session, earlier: Stage) -> None:
-    """Make `expected_<table>` and `uncertain_<table>` of an earlier stage's results, if a table has them."""
+    """Make `expected_<role>` and `uncertain_<role>` of an earlier stage's results if they are written."""
     role = step_role(str(earlier.steps.end))
-    if role not in earlier.pipeline.outputs.tables_by_role:
+    if role not in earlier.pipeline.outputs.roles:
         return
     columns = names([column for column, _ in earlier.columns.of_results])
     for kind in ("expected", "uncertain"):

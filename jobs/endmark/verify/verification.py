@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -24,12 +25,13 @@ from endmark.verify.groups import expect_groups
 from endmark.verify.idle_partitions import note_idle_violations
 from endmark.verify.output_punctuations import expect_punctuations
 from endmark.verify.partition_values import spell_partitions
+from endmark.verify.published_topics import check_topics, compare_topics, load_published
 from endmark.verify.relation import load_relations
 from endmark.verify.report import SkippedOffsets, VerifyReport
 from endmark.verify.rollup import expect_rollups
 from endmark.verify.running_groups import keep_latest
 from endmark.verify.session import Session
-from endmark.verify.written_tables import first_batches, load_tables, spell_records
+from endmark.verify.written_tables import checkpoint_id, first_batches, load_tables, spell_records
 
 if TYPE_CHECKING:
     from endmark.kafka.cluster import ClusterOrAddress
@@ -44,8 +46,9 @@ def verify(
     added: AddedColumns = NOTHING_ADDED,
     began: Mapping[str, Mapping[str, int]] | None = None,
     gaps: Sequence[Gap] = (),
+    first_published: Mapping[str, int] = MappingProxyType({}),
 ) -> VerifyReport:
-    """Recompute everything from Kafka and R, and compare it with the Delta tables.
+    """Recompute everything from Kafka and R, and compare it with the Delta tables and published topics.
 
     Args:
         pipeline: the pipeline.
@@ -57,6 +60,7 @@ def verify(
         began: the offset of the first record that the job has read, by topic and partition; `None` does not
             ask whether Kafka holds all of them.
         gaps: the offsets that the job has skipped, in the order in which it has found them.
+        first_published: the first batch of each published topic that is younger than the checkpoint.
 
     Raises:
         MissingPartError: the broker or the relation cannot be read.
@@ -68,11 +72,13 @@ def verify(
     # Only turns of `idle` in the control topic change tables.
     has_idle = any(stream.event_time.idle is not None for stream in pipeline.streams.values())
     needed = [*topics, pipeline.control_topic] if has_idle else topics
-    # There is no control topic if no job was ever started.
-    with Log(bootstrap, topics, until, maybe=[pipeline.control_topic], whole=pipeline.whole_topics) as log:
+    published = list(pipeline.outputs.topics.values())
+    # There is no control topic if no job was ever started, and a topic that does not exist has no rows.
+    maybe, whole = [pipeline.control_topic, *published], [*pipeline.whole_topics, *published]
+    with Log(bootstrap, topics, until, maybe=maybe, whole=whole) as log:
         read = {topic: began[topic] for topic in needed if topic in began} if began else {}
         require_held(log.ranges, read, gaps)
-        report = verify_records(pipeline, log.ranges, log.batches(), warehouse, added)
+        report = verify_records(pipeline, log.ranges, log.batches(), warehouse, added, first_published)
     return report.model_copy(update={"gaps": [SkippedOffsets(**asdict(gap)) for gap in gaps]})
 
 
@@ -89,8 +95,9 @@ def verify_records(
     batches: Iterable[pa.RecordBatch],
     warehouse: Location,
     added: AddedColumns = NOTHING_ADDED,
+    first_published: Mapping[str, int] = MappingProxyType({}),
 ) -> VerifyReport:
-    """Recompute everything from given records and R, and compare it with the Delta tables.
+    """Recompute everything from given records and R, and compare it with the tables and published topics.
 
     Args:
         pipeline: the pipeline.
@@ -98,6 +105,7 @@ def verify_records(
         batches: the records, with the columns of `consume.SCHEMA`.
         warehouse: the directory of the Delta tables.
         added: the columns that are younger than the checkpoint of the tables.
+        first_published: the first batch of each published topic that is younger than the checkpoint.
 
     Raises:
         MissingPartError: the relation cannot be read.
@@ -118,6 +126,10 @@ def verify_records(
         uncompared = expect_rollups(session, pipeline)
         keep_latest(session, pipeline)
         spell_records(session, pipeline, added)
+        app_id = checkpoint_id(pipeline, warehouse)
+        published = load_published(session, pipeline, ranges, first_published, app_id)
+        # A topic has no partition columns, in which Delta has no empty text.
+        topics = compare_topics(session, pipeline, published, uncompared)
         spell_partitions(session, pipeline)
         return VerifyReport(
             pipeline=pipeline.name,
@@ -125,7 +137,12 @@ def verify_records(
             tables=compare_tables(
                 session, pipeline, problems, first_batches(pipeline, warehouse), uncompared
             ),
-            breaches=[*check_conservation(session, pipeline), *check_forgotten(session, pipeline)],
+            published=topics,
+            breaches=[
+                *check_conservation(session, pipeline),
+                *check_forgotten(session, pipeline),
+                *check_topics(session, pipeline, published, uncompared),
+            ],
             seconds=time.perf_counter() - started,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from deltalake.schema import ArrayType, DataType
 
 from endmark.pipeline import Pipeline
-from endmark.pipeline.tables import SINCE
+from endmark.pipeline.tables import OWNER, SINCE
 from endmark.storage import Location, delta_table, reaching
 from endmark.types import ColumnType
 from endmark.verify.added_columns import AddedColumns
@@ -69,6 +69,13 @@ def first_batches(pipeline: Pipeline, warehouse: Location) -> dict[str, int]:
         if delta is not None and (since := delta.metadata().configuration.get(SINCE)) is not None:
             found[role] = int(since)
     return found
+
+
+def checkpoint_id(pipeline: Pipeline, warehouse: Location) -> str | None:
+    """Return the id of the checkpoint that writes the tables; `None` if no table says it."""
+    deltas = (delta_table(warehouse / directory) for directory in pipeline.directories.values())
+    owners = (delta.metadata().configuration.get(OWNER) for delta in deltas if delta is not None)
+    return next((owner for owner in owners if owner is not None), None)
 
 
 def spell_records(session: Session, pipeline: Pipeline, added: AddedColumns) -> None:

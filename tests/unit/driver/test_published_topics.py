@@ -28,8 +28,12 @@ def test_a_known_topic_is_taken_at_each_start(checkpoint: Path) -> None:
     for batch in (0, 0, 3):
         know_topics(checkpoint, PAID, batch)
         require_own(checkpoint, PAID, SOME, batch)
-    assert {topic: (known.step, known.stopped) for topic, known in known_topics(checkpoint).items()} == {
-        "out": ("paid", None)
+    know_topics(checkpoint, PAID | {"slow": Publish(topic="later")}, 4)
+    know_topics(checkpoint, PAID | {"slow": Publish(topic="later")}, 6)
+    known = known_topics(checkpoint)
+    assert {topic: (each.step, each.since, each.stopped) for topic, each in known.items()} == {
+        "out": ("paid", 0, None),
+        "later": ("slow", 4, None),
     }
 
 
