@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from endmark.pipeline import Pipeline
+from endmark.wire.control import Turn
 from support.graph_runs import require_same
 from support.unions import TOPICS, closes, document, order, pipeline
+from support.verify_histories import stamped
+from support.verify_recompute import recomputed, require_within
 from support.verify_world import Record
 
 
@@ -208,3 +211,67 @@ def test_a_row_step_behind_a_union_drops_duplicates_of_each_partition() -> None:
 
 def topics_of_orders() -> dict[str, int]:
     return {topic: count for topic, count in TOPICS.items() if topic != "of.payments"}
+
+
+@pytest.mark.parametrize(("others", "overtaken"), [(60, 1), (20, 0)])
+def test_an_idle_partition_of_a_member_does_not_hold_back_progress(others: int, overtaken: int) -> None:
+    """It is silent beside the other partition of its topic. Progress waits for the other member, whose
+    records are no newer by Kafka's time."""
+    declared = document(web={"event_time": {"column": "moment", "ahead": None, "idle": "10s"}})
+    declared["steps"]["paid"] |= {"window": "2s", "type": "right"}
+    records = stamped(
+        (order("payments", 1, 21), 0),
+        (order("web", 2, 50), 0),
+        (order("stores", 3, others), 0),
+        (order("web", 2, 60), 11),
+        (order("web", 1, 21, partition=1), 12),
+    )
+
+    found = require_same(Pipeline.model_validate(declared), records, [3, 4], TOPICS)
+
+    reasons = [(row["topic"], row["partition"], row["reason"]) for row in found["violations"]]
+    assert reasons == [("of.web", 1, "idle")] * overtaken
+    payments = [row["orders_order_id"] for row in found["results"] if row["payments_order_id"] == 1]
+    assert payments == [None if overtaken else 1]
+
+
+def test_no_member_alone_overtakes_a_row() -> None:
+    """The tables of a union whose progress has overtaken a row are wrong for one that waits for `stores`."""
+    declared = document(web={"event_time": {"column": "moment", "ahead": None, "idle": "10s"}})
+    declared["steps"]["paid"] |= {"window": "2s"}
+    union = Pipeline.model_validate(declared)
+
+    def records(others: int) -> list[Record]:
+        beside = ((order("web", 2, 50), 0), (order("stores", 3, others), 0), (order("web", 2, 60), 11))
+        return stamped(*beside, (order("web", 1, 21, partition=1), 12))
+
+    found = require_same(union, records(60), [2, 3], TOPICS)
+
+    assert [row["reason"] for row in found["violations"]] == ["idle"]
+    with recomputed(union, records(20), found, TOPICS) as session, pytest.raises(AssertionError):
+        require_within(session, union)
+
+
+def test_the_idleness_of_a_member_may_be_turned() -> None:
+    """From the batch behind the turn on, and for this member alone."""
+    declared = document(
+        **{
+            name: {"event_time": {"column": "moment", "ahead": None, "idle": "1h"}}
+            for name in ("web", "stores")
+        }
+    )
+    declared["steps"]["paid"] |= {"window": "2s", "type": "right"}
+    union = Pipeline.model_validate(declared)
+    turn = Record(union.control_topic, 0, Turn("streams.web.event_time.idle", "10s", "Ann").written())
+    records = stamped(
+        (order("payments", 1, 21), 0),
+        (order("web", 2, 50), 0),
+        (order("stores", 3, 60), 0),
+        (turn, 0),
+        (order("web", 2, 60), 11),
+        (order("web", 1, 21, partition=1), 12),
+    )
+
+    found = require_same(union, records, [4, 5], TOPICS)
+
+    assert [row["reason"] for row in found["violations"]] == ["idle"]

@@ -222,10 +222,12 @@ def _union(
     behind = steps_before[draw(st.integers(0, len(steps_before))) :]
     own = [name for name in steps_before if name not in behind]
     members: dict[str, str] = {}
+    streams = [declared, *document["streams"].values()]
+    idle = any(each["event_time"]["idle"] for each in streams) or draw(st.integers(0, 4)) == 0
     for number in range(draw(st.sampled_from([2, 2, 3]))):
         name = f"{stream}_{number}"
         members[name] = name
-        document["streams"][name] = draw(_member(name, declared, promising=promising))
+        document["streams"][name] = draw(_member(name, declared, promising=promising, idle=idle))
         for step in own:
             _add(document, members, name, {key: part for key, part in steps[step].items() if key != "from"})
         if draw(st.integers(0, 3)) == 0:
@@ -248,7 +250,7 @@ def _way(document: Document, end: str) -> list[str]:
 
 
 @st.composite
-def _member(draw: st.DrawFn, name: str, declared: Document, *, promising: bool) -> Document:
+def _member(draw: st.DrawFn, name: str, declared: Document, *, promising: bool, idle: bool) -> Document:
     """A stream like another one, of a format and with promises of its own."""
     columns = draw(st.permutations(list(declared["columns"].items())))
     taken = {column for field in ("ordered", "unique", "clustered") for column in declared.get(field, ())}
@@ -263,7 +265,7 @@ def _member(draw: st.DrawFn, name: str, declared: Document, *, promising: bool) 
         "punctuated_on": declared["punctuated_on"] if promising or draw(st.integers(0, 3)) else [],
         "punctuation_scope": draw(st.sampled_from(["partition", "partition", "topic"])),
         "extra": draw(st.sampled_from(["dead_letter", "ignore"])),
-        "event_time": declared["event_time"] | {"lateness": f"{draw(st.integers(0, 3))}s", "idle": None},
+        "event_time": declared["event_time"] | draw(_silence(idle=idle)),
     }
     for field in ("format", "updates"):
         found.pop(field, None)
@@ -411,14 +413,19 @@ def _stream(
     declared["extra"] = draw(st.sampled_from(["dead_letter", "dead_letter", "ignore"]))
     captured = FORMATS[-1:] if often.wants("changes") and draw(st.booleans()) else []
     declared |= draw(st.sampled_from(captured or [{}, {}, {}, *FORMATS]))
+    silence = draw(_silence(idle=idle))
+    declared["event_time"] = {"column": TIME, **silence, "ahead": draw(st.sampled_from(aheads))}
+    return declared
+
+
+@st.composite
+def _silence(draw: st.DrawFn, *, idle: bool) -> Document:
+    """The lateness of a stream, and perhaps the silence after which its partitions are idle."""
     silence = draw(st.integers(1, 2)) if idle and draw(st.booleans()) else None
-    declared["event_time"] = {
-        "column": TIME,
+    return {
         "lateness": f"{draw(st.integers(0, 1 if idle else 3))}s",
-        "ahead": draw(st.sampled_from(aheads)),
         "idle": silence and f"{silence}s",
     }
-    return declared
 
 
 @st.composite

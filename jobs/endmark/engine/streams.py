@@ -69,7 +69,7 @@ class StreamPlan:
         punctuated_on: the columns that its punctuations may restrict. Without any, deletions close no key.
         on: the columns of the key.
         side: the stream as an input of the join. For a member of a union, it is the union, but with the
-            bounds of event time that the member has.
+            bounds of event time and silence that the member has.
         parser: makes the parser of its records; `None` for a frame.
         beside_value: the columns that its records have beside their values; `None` without any.
         keeps_value: whether rows keep the value of their Kafka record.
@@ -136,7 +136,14 @@ def _union_plan(pipeline: Pipeline, name: str, partitions: Mapping[str, int]) ->
     """Make the plan of a union, which has the partitions of all its members."""
     streams = {each: pipeline.streams[each] for each in pipeline.flow.members_of(name)}
     members = tuple(
-        Member(each, partitions[stream.topic], stream.punctuation_scope == "partition", place, len(streams))
+        Member(
+            each,
+            partitions[stream.topic],
+            stream.punctuation_scope == "partition",
+            place,
+            len(streams),
+            microseconds(stream.event_time.idle),
+        )
         for place, (each, stream) in enumerate(streams.items())
     )
     side = replace(
@@ -206,7 +213,12 @@ def _plan(pipeline: Pipeline, name: str, side: SideSpec) -> StreamPlan:
         on=stage.key,
         parser=_parser(pipeline, name),
         beside_value=_beside_value(stream),
-        side=replace(side, lateness=microseconds(times.lateness) or 0, ahead=microseconds(times.ahead)),
+        side=replace(
+            side,
+            lateness=microseconds(times.lateness) or 0,
+            ahead=microseconds(times.ahead),
+            idle=microseconds(times.idle),
+        ),
         keeps_value=bool(stage.columns.looked_up_steps(side.name))
         or any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(side.name)),
         closing=closing(pipeline, name),

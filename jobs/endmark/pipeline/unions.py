@@ -73,11 +73,6 @@ def require_alike(
                     f"promise the same; declare it for all members of {union}, or for none"
                 )
     for name, stream in members.items():
-        if stream.event_time.idle is not None:
-            raise ValueError(
-                f"streams.{name}.event_time.idle: the progress of {union} waits for all members, so no "
-                "partition of a union is idle; leave it out, and send heartbeats"
-            )
         if stream.forget_keys_after is not None:
             raise ValueError(
                 f"streams.{name}.forget_keys_after: {union} closes a key once all members have closed it, so "

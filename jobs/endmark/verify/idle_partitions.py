@@ -11,7 +11,7 @@ from __future__ import annotations
 from endmark.pipeline import Pipeline
 from endmark.pipeline.stage import Stage
 from endmark.verify.join_sides import microseconds, stream_names
-from endmark.verify.session import Session, fill, name
+from endmark.verify.session import Session, fill, name, text
 
 _MILLISECOND = 1000  # in microseconds; Kafka's timestamps are in milliseconds
 
@@ -51,12 +51,15 @@ FROM (
 """
 
 # Another partition has a record so late that this partition could be idle, and another has a row so new that
-# progress could overtake this row.
+# progress could overtake this row. The progress of a union is that of no member alone.
 _POSSIBLE = """
 EXISTS (FROM idle_violations g WHERE g.topic = $topic
     AND g."partition" = r.$partition AND g."offset" = r.$offset)
 AND EXISTS (FROM $partitions e WHERE e.part <> r.$partition AND (e.heard - e.begun) * $millisecond > $least)
 AND EXISTS (FROM $partitions e WHERE e.part <> r.$partition AND e.newest - $lateness > epoch_us(r.$time))
+AND NOT EXISTS (
+    FROM progress p WHERE p.stream IN ($others) AND NOT coalesce(p.highest > epoch_us(r.$time), false)
+)
 """
 
 
@@ -97,9 +100,11 @@ def possibly_idle(pipeline: Pipeline, stream: str) -> str:
     declared = pipeline.streams[stream]
     if declared.event_time.idle is None:
         return "false"
+    others = set(pipeline.flow.members_of(pipeline.flow.taker_of(stream))) - {stream}
     return fill(
         _POSSIBLE,
         topic=f"'{declared.topic}'",
+        others=", ".join(map(text, sorted(others))) or "NULL",
         partitions=name(f"partitions_{stream}"),
         least=_idle(pipeline, stream)["least"],
         lateness=str(microseconds(declared.event_time.lateness)),

@@ -106,11 +106,6 @@ def test_members_may_close_keys_in_different_ways() -> None:
             "streams.stores.unique: orders has the partitions of web, too",
         ),
         (
-            {"stores": {"event_time": {"column": "moment", "idle": "5s"}}},
-            {},
-            "streams.stores.event_time.idle: the progress of orders waits for all members",
-        ),
-        (
             {"stores": {"forget_keys_after": "5s"}},
             {},
             "streams.stores.forget_keys_after: orders closes a key once all members have closed it",

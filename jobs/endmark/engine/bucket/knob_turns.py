@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from endmark.engine.bucket.plan import BucketPlan
     from endmark.engine.streams import StreamPlan
     from endmark.operators.lookup.strategies import Name
+    from endmark.operators.stream_join.members import Member
 
 Plan = TypeVar("Plan")
 
@@ -63,13 +64,21 @@ class Knobs:
     def turned(self, plan: BucketPlan) -> BucketPlan:
         """Return the plan with the values of turned knobs. Its other fields do not change."""
         plan = self._applied(plan, plan.step, _JOIN)
-        streams = tuple(
-            self._applied(stream, f"streams.{stream.name}.event_time", _EVENT_TIME) for stream in plan.streams
-        )
+        streams = tuple(map(self._with_event_times, plan.streams))
         lookups = tuple(
             self._applied(self._with_pages(lookup), lookup.step, _LOOKUP) for lookup in plan.lookups
         )
         return replace(plan, streams=streams, lookups=lookups)
+
+    def _with_event_times(self, plan: StreamPlan) -> StreamPlan:
+        """Return the plan of a stream, or of a union, each of whose members has knobs of its own."""
+        if not plan.members:
+            return self._applied(plan, f"streams.{plan.name}.event_time", _EVENT_TIME)
+        members = tuple(
+            self._applied(member, f"streams.{member.stream}.event_time", _MEMBER_TIME)
+            for member in plan.side.members
+        )
+        return replace(plan, side=replace(plan.side, members=members))
 
     def _with_pages(self, plan: LookupPlan) -> LookupPlan:
         """Return the plan with the pages of this process. The cost of a page scales with its size."""
@@ -100,6 +109,10 @@ def _with_memory(plan: BucketPlan, memory: int | None) -> BucketPlan:
 
 def _with_idle(stream: StreamPlan, seconds: float) -> StreamPlan:
     return replace(stream, side=replace(stream.side, idle=_microseconds(seconds)))
+
+
+def _with_own_idle(member: Member, seconds: float) -> Member:
+    return replace(member, idle=_microseconds(seconds))
 
 
 def _with_strategy(plan: LookupPlan, name: Name) -> LookupPlan:
@@ -137,6 +150,7 @@ _JOIN: dict[str, Callable[[BucketPlan, Any], BucketPlan]] = {
     "memory": _with_memory,
 }
 _EVENT_TIME: dict[str, Callable[[StreamPlan, Any], StreamPlan]] = {"idle": _with_idle}
+_MEMBER_TIME: dict[str, Callable[[Member, Any], Member]] = {"idle": _with_own_idle}
 _LOOKUP: dict[str, Callable[[LookupPlan, Any], LookupPlan]] = {
     "strategy": _with_strategy,
     "time_per_batch": _with_time,

@@ -73,7 +73,7 @@ def _progress_samples(side: SideState, member: Member) -> Samples:
     newest = max((time for number, time in side.newest.items() if member.owns(number)), default=NEVER)
     for number in member.numbers:
         labels = {"stream": member.stream, "partition": str(member.partition(number))}
-        if side.idle_partitions.is_idle(number):
+        if side.is_idle(number):
             samples[sample("idle_partitions", **labels)] = 1
         elif number in side.newest:
             behind = (newest - side.newest[number]) / _SECOND

@@ -199,9 +199,9 @@ class _Task:
         reasons.setdefault(rejection.reason, example)["records"] += 1
 
     def _note_timestamps(self, stream: StreamPlan, partition: int, times: np.ndarray) -> None:
-        heard = self._heard.get((stream.name, partition), ())
+        heard = self._heard.get((stream.side.name, partition), ())
         both = np.array([*heard, times.min(), times.max()])
-        self._heard[stream.name, partition] = int(both.min()), int(both.max())
+        self._heard[stream.side.name, partition] = int(both.min()), int(both.max())
 
     def _count(self, name: str, stream: StreamPlan, partition: int, count: int) -> None:
         at = str(stream.member.partition(partition))
@@ -398,9 +398,9 @@ class _Task:
             self._pack_marks(stream, reached)
             for label in self._buckets.labels:
                 self.packer.add_json(label, stream_channel(channels.PROGRESS, stream.side.name), newest)
-        for (name, partition), heard in self._heard.items():  # no member of a union has idle partitions
+        for (side, partition), heard in self._heard.items():
             for label in self._buckets.labels:
-                self.packer.add_json(label, stream_channel(channels.HEARD, name), {str(partition): heard})
+                self.packer.add_json(label, stream_channel(channels.HEARD, side), {str(partition): heard})
         if self._until:
             for label in self._buckets.labels:
                 self.packer.add_json(label, channels.READ, {"records": self._records})

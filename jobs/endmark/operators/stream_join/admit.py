@@ -218,7 +218,7 @@ def _in_front(promises: Sequence[Punctuation], partitions: Ints, offsets: Ints) 
 
 def _overtaken(side: SideState, rows: pa.RecordBatch) -> Bools:
     """Return a mask of the rows older than progress. Those that are not late come from an idle partition."""
-    if side.spec.idle is None:
+    if not side.spec.can_idle:
         return np.zeros(rows.num_rows, bool)
     older: Bools = int64(rows.column(side.spec.time)) < side.progress
     return older

@@ -89,7 +89,7 @@ def _waits_for(
 def _progress(side: SideState) -> Facts:
     """Return the progress of a side, and the partitions that hold it back."""
     partitions = sorted(side.spec.numbers)
-    idle = [at for at in partitions if side.idle_partitions.is_idle(at)]
+    idle = [at for at in partitions if side.is_idle(at)]
     silent = [at for at in partitions if at not in side.newest and at not in idle]
     waited_for = {at: time for at, time in side.newest.items() if at not in idle}
     slowest = min(waited_for, key=lambda at: (waited_for[at], at), default=None)

@@ -24,6 +24,8 @@ class Member:
             stream. If false, every partition of it must have promised a key.
         place: the number of the member among those of its side.
         of: the number of members.
+        idle: microseconds of silence after which one of its partitions does not hold back progress; `None`:
+            each always does.
     """
 
     stream: str
@@ -31,6 +33,7 @@ class Member:
     keyed: bool = True
     place: int = 0
     of: int = 1
+    idle: int | None = None
 
     @property
     def numbers(self) -> range:

@@ -60,7 +60,7 @@ class SideSpec:
         ordered: the direction in which the key's one column goes in each partition; `None`: any order.
         unique: no partition has two rows of one key.
         idle: microseconds of silence after which a partition does not hold back progress; `None`: it always
-            does.
+            does. Each member of a union says so by itself.
         clustered: no partition has two runs of rows of one key.
         forget_after: microseconds of event time after which a closed key is forgotten; `None`: never.
         ended: the stream has ended before its first row, so it has closed every key, and results do not show
@@ -97,7 +97,12 @@ class SideSpec:
     @property
     def streams(self) -> tuple[Member, ...]:
         """The members, or the side itself as its only one."""
-        return self.members or (Member(self.name, self.partitions, self.keyed),)
+        return self.members or (Member(self.name, self.partitions, self.keyed, idle=self.idle),)
+
+    @property
+    def can_idle(self) -> bool:
+        """Whether partitions of some stream can be idle."""
+        return any(stream.idle is not None for stream in self.streams)
 
     @property
     def numbers(self) -> frozenset[int]:
@@ -182,7 +187,8 @@ class SideState:
             self.first_rows = FirstRows(spec.deduplication, spec.key, coordinates, store)
         self.unpurged_promise_count = 0
         self.newest: dict[int, int] = {}
-        self.idle_partitions = IdlePartitions(spec.idle)
+        # A partition is idle beside others of its own topic.
+        self._idle_partitions = [IdlePartitions(stream.idle) for stream in spec.streams]
         self._reached = NEVER
 
     def lists(self) -> dict[str, SegmentList]:
@@ -212,17 +218,22 @@ class SideState:
 
     def _common(self, known: set[int]) -> int:
         """Return the event time (µs) that all of some partitions have reached, unless they are idle."""
-        waited_for = [partition for partition in known if not self.idle_partitions.is_idle(partition)]
+        waited_for = [partition for partition in known if not self.is_idle(partition)]
         if not all(partition in self.newest for partition in waited_for):
             return NEVER
         return min((self.newest[partition] for partition in waited_for), default=NEVER) - self.spec.lateness
+
+    def is_idle(self, partition: int) -> bool:
+        """Return whether a partition is idle, given its number in the side."""
+        return self._idle_partitions[partition % len(self._idle_partitions)].is_idle(partition)
 
     def advance(self, batch: StreamBatch) -> None:
         """Take the event times of a batch, and the timestamps by which partitions are idle."""
         for partition, time in batch.newest.items():
             self.newest[partition] = max(time, self.newest.get(partition, NEVER))
-        self.idle_partitions.hear(batch.heard)
-        if self.spec.idle is not None:
+        for stream, partitions in zip(self.spec.streams, self._idle_partitions, strict=True):
+            partitions.hear({at: times for at, times in batch.heard.items() if stream.owns(at)})
+        if self.spec.can_idle:
             self._reached = self.progress
         if self.first_rows is not None:
             self.first_rows.expire(self.progress)
@@ -236,7 +247,7 @@ class SideState:
             "order": {} if self.order is None else self.order.snapshot(),
             "runs": self.runs.snapshot(),
             "newest": self.newest,
-            "silence": self.idle_partitions.snapshot(),
+            "silence": [partitions.snapshot() for partitions in self._idle_partitions],
             "reached": self._reached,
         }
 
@@ -249,7 +260,8 @@ class SideState:
             self.key_promises.add(self.order.restore(notes["order"]))
         self.runs.restore(notes["runs"])
         self.newest = {int(partition): time for partition, time in notes["newest"].items()}
-        self.idle_partitions.restore(notes["silence"])
+        for partitions, silence in zip(self._idle_partitions, notes["silence"], strict=True):
+            partitions.restore(silence)
         self._reached = notes["reached"]
 
     def keep(self, share: Share) -> None:

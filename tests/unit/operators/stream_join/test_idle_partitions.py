@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.admit import violations
 from endmark.operators.stream_join.event_times import NEVER
 from endmark.operators.stream_join.idle_partitions import IdlePartitions
+from endmark.operators.stream_join.members import Member
 from endmark.operators.stream_join.side import SideSpec, SideState
 from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
@@ -81,3 +83,21 @@ def test_progress_outlives_a_restart(side: SideState, tmp_path: Path) -> None:
     assert restored.progress == 59
     restored.advance(StreamBatch(newest={1: 90}, heard={1: (122, 122)}))
     assert restored.progress == 89
+
+
+def test_each_member_of_a_union_has_idle_partitions_of_its_own(tmp_path: Path) -> None:
+    """Partitions 0 and 2 are of the first member, which alone lets them be idle; 1 and 3 are of the second.
+    Silence is measured within a topic, and outlives a restart."""
+    members = (Member("web", 2, place=0, of=2, idle=10), Member("stores", 2, place=1, of=2))
+    spec = replace(new_side(tmp_path).spec, partitions=4, idle=None, members=members)
+    side, restored = (SideState(spec, SegmentStore(MemoryBlobs(), tmp_path)) for _ in range(2))
+
+    side.advance(StreamBatch(newest={0: 60, 1: 50, 3: 55}, heard={0: (100, 110), 1: (0, 200), 3: (0, 0)}))
+    assert side.progress == NEVER
+    side.advance(StreamBatch(heard={0: (111, 111)}))
+    assert [side.is_idle(partition) for partition in range(4)] == [False, False, True, False]
+    assert side.progress == 49
+    restored.restore(json.loads(json.dumps(side.snapshot())))
+    assert restored.is_idle(2)
+    restored.advance(StreamBatch(newest={2: 40}, heard={2: (111, 111)}))
+    assert restored.progress == 49
