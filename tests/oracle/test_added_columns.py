@@ -116,6 +116,21 @@ def test_rows_that_wait_for_a_relation_get_a_column(waiting: str) -> None:
     assert notes == {0: None, 3: None, **{4 + 2 * later: f"from {9 + later}" for later in range(6)}}
 
 
+def test_rows_that_were_published_before_lack_a_column() -> None:
+    """Readers must accept this, and `verify` reads the topic as they do."""
+    document: dict[str, Any] = make_pipeline(windows=(None, None), aggregated=False).model_dump(by_alias=True)
+    columns = document["streams"]["items"]["columns"]
+    document["streams"]["items"]["extra"] = "ignore"
+    document["publish"] = {"matched": {"topic": "joined"}, "items": {"topic": "listed"}}
+    earlier = Pipeline.model_validate(document)
+    document["streams"]["items"]["columns"] = {**columns, "note": "string?"}
+    records = [noted(0, 0, 1), bid(0, 0), noted(0, 1, 1), bid(0, 1)]
+
+    found = require_same(Pipeline.model_validate(document), records, [2], TWO_EACH, before=(1, earlier))
+
+    assert sorted(str(row.get("items_note")) for row in found["results"]) == ["None"] * 2 + ["from 1"] * 2
+
+
 def noted(key: int, seconds: float, seller: int | None) -> Record:
     """A row of an item, with a note and perhaps without a seller."""
     record = item(key, seconds, partition=0)

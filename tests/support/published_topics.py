@@ -11,6 +11,7 @@ from typing import Any
 
 from endmark.engine import channels
 from endmark.pipeline import Pipeline
+from endmark.verify.added_columns import AddedColumns
 from endmark.verify.consume import Range
 from endmark.verify.published_topics import check_topics, compare_topics, load_published
 from endmark.verify.session import Session
@@ -26,9 +27,11 @@ def sent_records(pipeline: Pipeline, batches: Iterable[Mapping[str, list[dict[st
     """
     found = []
     for number, tables in enumerate(batches):
-        for role, topic in pipeline.output_topics.items():
-            columns = list(pipeline.topic_columns(role))
-            values = [spelled({column: row[column] for column in columns}) for row in tables.get(role, [])]
+        for role, topic in pipeline.outputs.topics.items():
+            columns = list(pipeline.outputs.topic_columns(role))
+            # The rows of an earlier pipeline may have fewer columns.
+            rows = [{name: row[name] for name in columns if name in row} for row in tables.get(role, [])]
+            values = list(map(spelled, rows))
             if role == "results":
                 said = dict.fromkeys(row["punctuation"] for row in tables[channels.ANNOUNCED])
                 values += [marked(text) for text in said]
@@ -66,9 +69,13 @@ def _spelled(value: Any) -> Any:
 
 
 def require_published(
-    session: Session, pipeline: Pipeline, ranges: Sequence[Range], uncompared: frozenset[str]
+    session: Session,
+    pipeline: Pipeline,
+    ranges: Sequence[Range],
+    uncompared: frozenset[str],
+    added: AddedColumns,
 ) -> None:
     """Assert that topics have what a session has recomputed, in a right order."""
-    published = load_published(session, pipeline, ranges, {}, "mine")
+    published = load_published(session, pipeline, ranges, {}, "mine", added)
     assert [each for each in compare_topics(session, pipeline, published, uncompared) if each.differs] == []
     assert check_topics(session, pipeline, published, uncompared) == []

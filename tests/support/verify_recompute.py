@@ -107,7 +107,7 @@ def recomputed(
         keep_latest(session, pipeline)
         spell_records(session, pipeline, added)
         if published:
-            require_published(session, pipeline, ranges, uncompared)
+            require_published(session, pipeline, ranges, uncompared, added)
         spell_partitions(session, pipeline)
         yield session
 

@@ -56,7 +56,7 @@ def check_order(session: Session, pipeline: Pipeline, topic: str) -> list[Breach
         pipeline: the pipeline.
         topic: the topic of the results.
     """
-    columns = pipeline.topic_columns("results")
+    columns = pipeline.outputs.topic_columns("results")
     session.run(_NEW)
     follows = []
     for number, ((restricted, named), patterns) in enumerate(_patterns(session, columns).items()):

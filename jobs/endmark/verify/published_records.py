@@ -5,11 +5,12 @@ The columns of our own that stand beside those of a row begin with a `#`, since 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from endmark.domain import Domain
 from endmark.pipeline import Pipeline
-from endmark.pipeline.steps import BATCH_HEADER, CHECKPOINT_HEADER
+from endmark.pipeline.publish import BATCH_HEADER, CHECKPOINT_HEADER
 from endmark.types import ColumnType
 from endmark.verify.classify import field_value
 from endmark.verify.patterns import MARK
@@ -36,9 +37,9 @@ WITH texts AS (
         $fields
     FROM members
 )
-SELECT * EXCLUDE ("#members", "#kinds"), coalesce("#ours" AND len("#members") = $count
-    AND len(list_distinct("#members")) = $count AND list_has_all("#members", $columns) AND $present, false)
-    AS "#row"
+SELECT * EXCLUDE ("#members", "#kinds"), coalesce("#ours"
+    AND len("#members") = len(list_distinct("#members")) AND list_has_all("#members", $required)
+    AND list_has_all($columns, "#members") AND $present, false) AS "#row"
 FROM fields
 """
 
@@ -64,7 +65,14 @@ WHERE NOT "#row" AND NOT ("#ours" AND $announces AND "#punctuation" IS NOT NULL)
 _UNUSUAL = ("Infinity", "-Infinity", "NaN")  # doubles that JSON lacks, and that a relation may have
 
 
-def read_published(session: Session, pipeline: Pipeline, role: str, topic: str, app_id: str | None) -> None:
+def read_published(
+    session: Session,
+    pipeline: Pipeline,
+    role: str,
+    topic: str,
+    app_id: str | None,
+    added: Collection[str],
+) -> None:
     """Make `published_<role>`, `said_<role>` and `foreign_<role>` from the records of a topic.
 
     `published_<role>` has the rows, with the columns of the topic. `said_<role>` has the output punctuations,
@@ -77,8 +85,9 @@ def read_published(session: Session, pipeline: Pipeline, role: str, topic: str, 
         role: the kind of the topic's rows.
         topic: the name of the topic.
         app_id: the id of the checkpoint; `None` for any.
+        added: the columns of rows that are younger than the checkpoint. Earlier records lack them.
     """
-    columns = pipeline.topic_columns(role)
+    columns = pipeline.outputs.topic_columns(role)
     fragments = {
         "read": name(f"read_{role}"),
         "announces": str(role == "results"),
@@ -98,11 +107,11 @@ def read_published(session: Session, pipeline: Pipeline, role: str, topic: str, 
             for place, (column, kind) in enumerate(columns.items(), 1)
         ),
         present=" AND ".join(
-            f"({name(column)} IS NOT NULL OR \"#kinds\"[{place}] = 'NULL')"
+            f"({name(column)} IS NOT NULL OR coalesce(\"#kinds\"[{place}], 'NULL') = 'NULL')"
             for place, column in enumerate(columns, 1)
         ),
         columns=array(columns),
-        count=str(len(columns)),
+        required=array(column for column in columns if column not in added),
     )
     session.run(_ROWS, rows=name(f"published_{role}"), **fragments)
     session.run(_SAID, said=name(f"said_{role}"), **fragments)

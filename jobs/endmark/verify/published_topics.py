@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from endmark.pipeline import Pipeline
 from endmark.pipeline.groups import ResultGroups
 from endmark.pipeline.tables import is_group_role, is_running_role
+from endmark.verify.added_columns import NOTHING_ADDED, AddedColumns
 from endmark.verify.breach import EXAMPLES, readable
 from endmark.verify.compare import Differences, differences, uncertain_table
 from endmark.verify.consume import Range
@@ -83,6 +84,7 @@ def load_published(
     ranges: Sequence[Range],
     first_batches: Mapping[str, int],
     app_id: str | None,
+    added: AddedColumns = NOTHING_ADDED,
 ) -> list[Published]:
     """Read the topics that a pipeline publishes to. One that does not exist has no records.
 
@@ -92,10 +94,16 @@ def load_published(
         ranges: the offsets that Kafka holds.
         first_batches: the first batch of each topic that is younger than its checkpoint, by topic.
         app_id: the id of the checkpoint; `None` for any.
+        added: the columns that are younger than the checkpoint.
     """
     found = []
-    for role, topic in pipeline.output_topics.items():
-        read_published(session, pipeline, role, topic, app_id)
+    younger = {
+        f"{pipeline.flow.taker_of(stream)}_{column}"
+        for stream in pipeline.streams
+        for column in added.columns(stream)
+    }
+    for role, topic in pipeline.outputs.topics.items():
+        read_published(session, pipeline, role, topic, app_id, younger)
         (counted,) = session.run("SELECT count(*) AS n FROM records WHERE topic = ?", [topic])
         held = [each for each in ranges if each.topic == topic]
         found.append(
@@ -143,7 +151,7 @@ def check_topics(
 
 def _compare(session: Session, pipeline: Pipeline, topic: Published, *, compared: bool) -> TopicComparison:
     role = topic.role
-    columns = list(pipeline.topic_columns(role))
+    columns = list(pipeline.outputs.topic_columns(role))
     expected, foreign = f"expected_{role}", _foreign(session, role)
     once = _last(session, pipeline, role) if is_running_role(role) else _once(session, pipeline, role)
     uncertain = uncertain_table(pipeline, role)
@@ -180,7 +188,7 @@ def _once(session: Session, pipeline: Pipeline, role: str) -> str:
     session.run(
         _ONCE,
         once=name(once),
-        columns=names(list(pipeline.topic_columns(role))),
+        columns=names(list(pipeline.outputs.topic_columns(role))),
         published=name(f"published_{role}"),
         sure=sure,
         expected=expected,
@@ -192,7 +200,7 @@ def _once(session: Session, pipeline: Pipeline, role: str) -> str:
 def _last(session: Session, pipeline: Pipeline, role: str) -> str:
     """Make the table of the last record of each group in a topic; return its name."""
     changes, last = f"changes_{role}", f"last_{role}"
-    columns = names(list(pipeline.topic_columns(role)))
+    columns = names(list(pipeline.outputs.topic_columns(role)))
     session.run(_CHANGES, changes=name(changes), columns=columns, published=name(f"published_{role}"))
     keep_last_published(session, pipeline.groups_of(role), changes, last)
     return last

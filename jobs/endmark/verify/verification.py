@@ -127,7 +127,7 @@ def verify_records(
         keep_latest(session, pipeline)
         spell_records(session, pipeline, added)
         app_id = checkpoint_id(pipeline, warehouse)
-        published = load_published(session, pipeline, ranges, first_published, app_id)
+        published = load_published(session, pipeline, ranges, first_published, app_id, added)
         # A topic has no partition columns, in which Delta has no empty text.
         topics = compare_topics(session, pipeline, published, uncompared)
         spell_partitions(session, pipeline)

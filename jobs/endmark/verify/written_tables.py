@@ -73,7 +73,7 @@ def first_batches(pipeline: Pipeline, warehouse: Location) -> dict[str, int]:
 
 def checkpoint_id(pipeline: Pipeline, warehouse: Location) -> str | None:
     """Return the id of the checkpoint that writes the tables; `None` if no table says it."""
-    deltas = (delta_table(warehouse / directory) for directory in pipeline.directories.values())
+    deltas = (delta_table(warehouse / directory) for directory in pipeline.outputs.directories.values())
     owners = (delta.metadata().configuration.get(OWNER) for delta in deltas if delta is not None)
     return next((owner for owner in owners if owner is not None), None)
 

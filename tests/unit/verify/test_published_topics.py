@@ -61,7 +61,7 @@ class World:
         rows.punctuations.append((PATTERN, "closed"))
 
     def _columns(self, role: str) -> list[str]:
-        return list(self._pipeline.columns_of(role))
+        return list(self._pipeline.outputs.columns_of(role))
 
     def _joined(self) -> list[Record]:
         rows = self._warehouse.rows
@@ -80,7 +80,7 @@ class World:
         """Verify all of it, after Kafka has dropped the first records of each partition of the topics."""
         path = self._warehouse.path
         shutil.rmtree(path, ignore_errors=True)
-        for table in [table for table in TABLES if table in self._pipeline.directories.values()]:
+        for table in [table for table in TABLES if table in self._pipeline.outputs.directories.values()]:
             write_table(self._pipeline, path, table, getattr(self._warehouse.rows, table))
         records = [*RECORDS, *PROMISES, *(record for topic in self.topics.values() for record in topic)]
         ranges, batches = to_kafka(records, {**TWO_EACH, **PARTITIONS})
