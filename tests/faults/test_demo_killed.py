@@ -21,3 +21,5 @@ def test_a_demo_whose_job_is_killed_twice(tmp_path: Path) -> None:
     actual = {table["table"]: table["actual"] for table in report["tables"]}
     assert actual["fulfilled"] > 15_000
     assert actual["by_country"] == 17  # guests have none
+    [topic] = report["published"]
+    assert topic["records"] >= topic["actual"] == topic["expected"] > actual["fulfilled"]

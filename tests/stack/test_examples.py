@@ -50,6 +50,9 @@ def test_an_example_verifies(name: str, broker: Broker, jars: list[Path], tmp_pa
         assert all(topic["violations"]["closed"] > 0 for topic in (payments, shipments))
         results = [each for each in read_topic(broker.bootstrap, "fulfilled") if each.is_result]
         assert len(results) == tables["fulfilled"]
+        [topic] = report["published"]
+        assert topic["equal"]
+        assert topic["actual"] > tables["fulfilled"]
         by_day = DeltaTable(str(tmp_path / "warehouse" / "fulfilled"))
         assert by_day.metadata().partition_columns == ["orders_day"]
         assert len(by_day.partitions()) > 1
