@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from endmark.embedded.broker import Broker
 from endmark.embedded.mariadb import MariaDb
 from endmark.embedded.ports import free_port as find_free_port
-from endmark.spark.class_archive import local_jars
+from endmark.spark.processes.class_archive import local_jars
 from endmark.spark.session import start_session
 from endmark.verify import session as verify_session
 from support.mysql import MySql

@@ -17,7 +17,7 @@ from damage.home import PIPELINES, Home, World
 from endmark.client import Delivery
 from endmark.embedded.broker import Broker
 from endmark.embedded.mariadb import MariaDb
-from endmark.spark.class_archive import local_jars
+from endmark.spark.processes.class_archive import local_jars
 from endmark_feed.message import BIDS, ITEMS, Message
 from endmark_feed.options import FeedOptions, Partitions
 from endmark_feed.producer import create_topics, send

@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from endmark.operators.stream_join import closed_keys
-from endmark.verify import broken_promises
+from endmark.verify.judge import broken_promises
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from endmark.pipeline import Stream
 from endmark.types import ColumnType
-from endmark.wire import avro_cursor
-from endmark.wire.avro_schema import AvroSchemaError, parse
+from endmark.wire.avro import cursor as avro_cursor
+from endmark.wire.avro.schema import AvroSchemaError, parse
 from support.avro_fates import FEW, changed, fates, plain
 from support.avro_records import LEAVES, Schemas, World, named_apart, stream_of, worlds
 from support.avro_registry import PUNCTUATION, connected, encoded, framed, punctuation

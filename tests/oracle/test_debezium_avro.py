@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from endmark.pipeline import Stream
-from endmark.wire import avro_cursor
+from endmark.wire.avro import cursor as avro_cursor
 from support.avro_fates import FEW, changed, fates, plain
 from support.avro_records import Schemas, World, worlds
 from support.avro_registry import ENVELOPE, PUNCTUATION, encoded, envelope_schema, framed

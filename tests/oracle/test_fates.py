@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from endmark.pipeline.formats import FORMATS
 from endmark.punctuation.pattern import Between, Equals, OneOf, Pattern
-from endmark.verify.formats import reason_of
-from endmark.verify.patterns import Bound
+from endmark.verify.formats.patterns import Bound
+from endmark.verify.formats.registry import reason_of
 from support.cases import cases
 from support.payload_mutants import mutants
 from support.payloads import LISTED, STREAMS

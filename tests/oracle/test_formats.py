@@ -18,10 +18,10 @@ from endmark.pipeline import Stream
 from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.record_parts import RecordPart
 from endmark.types import JoinType
-from endmark.verify.formats import FORMATS as READERS
-from endmark.verify.formats import reason_of
-from endmark.verify.members import by_columns
-from endmark.wire.json_records import Parsed
+from endmark.verify.formats.members import by_columns
+from endmark.verify.formats.registry import FORMATS as READERS
+from endmark.verify.formats.registry import reason_of
+from endmark.wire.json.records import Parsed
 from support.bucket_tasks import BucketTasks, total
 from support.cases import cases
 from support.formats import NO_RECORD, envelope, said

@@ -18,7 +18,7 @@ from endmark.operators.stream_join import closed_keys
 from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import states
-from endmark.verify import broken_promises
+from endmark.verify.judge import broken_promises
 from support.cases import cases
 from support.forgetting import forgetting, without_forgotten_keys
 from support.formats import MARK

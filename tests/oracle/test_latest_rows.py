@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from endmark.engine.bucket import lookups
 from endmark.pipeline import Pipeline
-from endmark.verify.compare import check_conservation
-from endmark.verify.patterns import MARK
+from endmark.verify.compare.tables import check_conservation
+from endmark.verify.formats.patterns import MARK
 from support.bucket_tasks import BucketTasks, Tables, pauses, upserted
 from support.cases import cases
 from support.change_stream import (

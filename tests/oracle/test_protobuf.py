@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from endmark.pipeline import Stream
 from endmark.types import ColumnType
-from endmark.wire import proto_reading
+from endmark.wire.protobuf import reading as proto_reading
 from support.avro_fates import fates, plain
 from support.avro_records import Schemas, stream_of
 from support.cases import cases

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from endmark.engine.streams import stream_plans
 from endmark.pipeline import Pipeline
 from endmark.types import ColumnType
-from endmark.verify.beside_value import beside_value
-from endmark.wire.json_records import Parsed
+from endmark.verify.formats.beside_value import beside_value
+from endmark.wire.json.records import Parsed
 from support.bucket_tasks import Located, kafka_batch
 from support.cases import cases
 from support.numbers import LIMITS

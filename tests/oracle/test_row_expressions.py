@@ -11,7 +11,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.row_steps import RowStep, Stepped, run
+from endmark.expressions.row_steps import RowStep, Stepped, run
 from endmark.types import ColumnType
 from support.cases import cases
 

@@ -24,7 +24,7 @@ from endmark.engine.bucket import lookups
 from endmark.operators.stream_join.presets import Preset
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
-from endmark.verify.forgotten_keys import check_forgotten
+from endmark.verify.judge.forgotten_keys import check_forgotten
 from endmark.wire.control import Turn
 from support.bucket_tasks import BucketTasks, Tables, pauses, total
 from support.cases import cases
@@ -96,7 +96,7 @@ def test_forgotten_keys_change_no_table(
         tempfile.TemporaryDirectory() as directory,
         sizes.merging.limits(),
         patch("endmark.operators.stream_join.closed_keys.RECENT", -1),
-        patch("endmark.verify.broken_promises.RECENT", -1),
+        patch("endmark.verify.judge.broken_promises.RECENT", -1),
     ):
         tasks = BucketTasks(
             pipeline,

@@ -21,7 +21,7 @@ from support.warehouse import errors
 _STOP_SECONDS = 60.0
 _REFUSED_SECONDS = 180.0
 _TAKEN = "in use by another job", "runs already"
-_PREFORK = "endmark.spark.prefork"  # in the command of the server, and of all that it forks
+_PREFORK = "endmark.spark.processes.prefork"  # in the command of the server, and of all that it forks
 _DRIVER = frozenset({"driver"})
 _ALL = _DRIVER | {"broker", "database"}  # a job asks both for its start
 # Tables that have the batch at a point: none, some or all of those that get rows of it.

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import sqlalchemy as sa
 
-from endmark.verify.consume import SCHEMA, Log
+from endmark.verify.read.consume import SCHEMA, Log
 from endmark.verify.report import VerifyReport
 from processes.rig import Rig
 

@@ -18,7 +18,7 @@ import pytest
 import sqlalchemy as sa
 from deltalake import DeltaTable, write_deltalake
 
-from endmark.verify.consume import Range
+from endmark.verify.read.consume import Range
 from endmark.verify.report import VerifyReport
 from endmark.verify.verification import verify, verify_records
 from processes import evidence

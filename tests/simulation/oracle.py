@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from endmark.metrics import sample
 from endmark.state import codec
-from endmark.verify.compare import check_conservation, compare_tables
+from endmark.verify.compare.tables import check_conservation, compare_tables
 from endmark.wire.control import PULSE
 from simulation.run import Outcome, digest
 from support.kept_promises import broken_promises

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from endmark.embedded.jars import spark_jars
-from endmark.spark import class_archive
-from endmark.spark.class_archive import archive_of, local_jars, record
+from endmark.spark.processes import class_archive
+from endmark.spark.processes.class_archive import archive_of, local_jars, record
 
 # Prints what Java was told.
 STARTED = """

@@ -28,7 +28,7 @@ from endmark.pipelines import AUCTION
 from endmark.punctuation.json_text import named
 from endmark.spark.publish import OutputTopic
 from endmark.types import ColumnType, JoinType
-from endmark.wire.json_records import JsonParser
+from endmark.wire.json.records import JsonParser
 from endmark.wire.record_spec import RecordSpec
 from endmark_feed.auction_feed import FeedOptions
 from endmark_feed.producer import create_topics

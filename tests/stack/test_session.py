@@ -23,8 +23,8 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from endmark.spark.class_exercise import through
 from endmark.spark.plan import bucket_labels
+from endmark.spark.processes.class_exercise import through
 from endmark.spark.session_start import session_starting
 
 # Prints the heap in MB, and how many JVMs this program has started.
@@ -145,7 +145,7 @@ def test_all_stages_share_one_daemon(spark: SparkSession) -> None:
     pid = java.java.lang.ProcessHandle.current().pid()
     spark.streams  # noqa: B018  # this starts the coordinator that tasks ask where state is
     through(spark.range(2).selectExpr("cast(id as int) bucket", "cast('' as binary) blob")).collect()
-    daemons = ["pgrep", "--count", "--parent", str(pid), "--full", "endmark.spark.daemon"]
+    daemons = ["pgrep", "--count", "--parent", str(pid), "--full", "endmark.spark.processes.daemon"]
 
     assert int(subprocess.run(daemons, capture_output=True, check=False).stdout) == 1
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from endmark.pipeline.formats import FORMATS
-from endmark.verify.formats import FORMATS as READERS
-from endmark.verify.formats import reason_of
+from endmark.verify.formats.registry import FORMATS as READERS
+from endmark.verify.formats.registry import reason_of
 from support.verify_fates import Promise, fate
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from endmark.pipeline import Stream
 from endmark.pipeline.record_parts import Origin, RecordPart
-from endmark.schema_registry import Schema, UnknownSchemaError
+from endmark.schemas.registry import Schema, UnknownSchemaError
 from endmark.types import ColumnType
 from support.avro_registry import connected, logical
 from support.payloads import PIPELINE

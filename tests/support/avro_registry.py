@@ -13,9 +13,9 @@ from typing import Any
 
 import fastavro
 
-from endmark import schema_registry
 from endmark.domain import Domain
-from endmark.schema_registry import Schema, SchemaRegistry
+from endmark.schemas import registry as schema_registry
+from endmark.schemas.registry import Schema, SchemaRegistry
 from endmark.types import ColumnType
 
 PUNCTUATION = json.loads((Path(__file__).parents[2] / "schemas" / "punctuation.v1.avsc").read_text())

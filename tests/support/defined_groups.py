@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
-from endmark.verify.measures import expression, over
+from endmark.verify.groups.measures import expression, over
 from endmark.verify.session import Session, name, names, text
 from support.bucket_tasks import Tables
 from support.hashable_rows import hashable_row

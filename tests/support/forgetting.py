@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from endmark.pipeline import Pipeline
-from endmark.verify.forgotten_keys import check_forgotten
+from endmark.verify.judge.forgotten_keys import check_forgotten
 from support.verify_recompute import recomputed
 from support.verify_world import Record, locate
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from endmark.condition import Condition
 from endmark.engine import channels
 from endmark.engine.bucket.plan import BucketPlan
 from endmark.engine.bucket.task import BucketTask
 from endmark.engine.channels import Buckets
 from endmark.engine.ingest.frame_rows import PackFrame, UnpackFrame
+from endmark.expressions.condition import Condition
 from endmark.operators.stream_join.presets import DEFAULT, Policy
 from endmark.spark.frame_inputs import frame_stream
 from endmark.state import codec

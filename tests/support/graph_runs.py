@@ -15,7 +15,7 @@ from endmark.engine import channels
 from endmark.engine.bucket import lookups
 from endmark.pipeline import Pipeline
 from endmark.pipeline.chain import chained
-from endmark.verify.added_columns import NOTHING_ADDED, AddedColumns
+from endmark.verify.read.added_columns import NOTHING_ADDED, AddedColumns
 from support import kept_promises
 from support.bucket_tasks import BucketTasks, Located, Tables, pauses, upserted
 from support.published_rows import with_published_rows

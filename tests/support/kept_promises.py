@@ -8,7 +8,7 @@ from typing import Any
 
 from endmark.engine import channels
 from endmark.pipeline import Pipeline
-from endmark.verify.patterns import MARK, Bound, read
+from endmark.verify.formats.patterns import MARK, Bound, read
 from support.bucket_tasks import Tables
 from support.verify_fates import within
 

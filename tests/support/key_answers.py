@@ -8,8 +8,8 @@ from typing import Any
 from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
-from endmark.verify.final_keys import announces, waiting_rows
-from endmark.verify.join_sides import key_column, microseconds
+from endmark.verify.join.sides import key_column, microseconds
+from endmark.verify.promises.final_keys import announces, waiting_rows
 from endmark.verify.session import Session, name, text
 from endmark.wire.control import Question
 from support.bucket_tasks import BucketTasks

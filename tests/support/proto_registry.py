@@ -11,7 +11,7 @@ from typing import Any
 from google.protobuf import descriptor_pool, json_format, message_factory
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
-from endmark.proto_compiler import compile_schema
+from endmark.schemas.proto_compiler import compile_schema
 
 PUNCTUATION = (Path(__file__).parents[2] / "schemas" / "punctuation.v1.proto").read_text()
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from endmark.engine import channels
 from endmark.pipeline import Pipeline
-from endmark.verify.added_columns import AddedColumns
-from endmark.verify.consume import Range
-from endmark.verify.published_topics import check_topics, compare_topics, load_published
+from endmark.verify.compare.published_topics import check_topics, compare_topics, load_published
+from endmark.verify.read.added_columns import AddedColumns
+from endmark.verify.read.consume import Range
 from endmark.verify.session import Session
 from support.verify_world import Record
 

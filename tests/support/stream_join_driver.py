@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from endmark.condition import Condition
 from endmark.engine.channels import Buckets
+from endmark.expressions.condition import Condition
 from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.event_times import NEVER, late_rows
 from endmark.operators.stream_join.join import StreamJoin

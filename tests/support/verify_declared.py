@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from endmark.pipeline import Stream
-from endmark.verify.patterns import Bound
+from endmark.verify.formats.patterns import Bound
 from support.verify_fates import Key, Promise
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -15,7 +15,7 @@ import numpy as np
 from endmark.domain import Domain
 from endmark.pipeline import Stream
 from endmark.types import ColumnType, Spelling
-from endmark.verify.patterns import Bound, read
+from endmark.verify.formats.patterns import Bound, read
 from support.numbers import UNITS
 
 DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)

@@ -11,7 +11,7 @@ from deltalake import write_deltalake
 
 from endmark.pipeline import Pipeline
 from endmark.types import ColumnType
-from endmark.verify.consume import SCHEMA, Range
+from endmark.verify.read.consume import SCHEMA, Range
 from support.verify_world import TWO_EACH, Record, Row, locate
 
 

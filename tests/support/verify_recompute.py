@@ -12,21 +12,21 @@ from typing import Any
 import pyarrow as pa
 
 from endmark.pipeline import Pipeline
-from endmark.verify.added_columns import NOTHING_ADDED, AddedColumns
-from endmark.verify.classify import classify
-from endmark.verify.compare import check_conservation, compare_tables
-from endmark.verify.control import classify_control
+from endmark.verify.compare.partition_values import spell_partitions
+from endmark.verify.compare.tables import check_conservation, compare_tables
 from endmark.verify.expected_tables import expect
-from endmark.verify.formats import name_reasons
-from endmark.verify.groups import expect_groups
-from endmark.verify.idle_partitions import note_idle_violations
-from endmark.verify.output_punctuations import expect_punctuations
-from endmark.verify.partition_values import spell_partitions
-from endmark.verify.rollup import expect_rollups
-from endmark.verify.running_groups import keep_latest
+from endmark.verify.formats.registry import name_reasons
+from endmark.verify.groups.closing import expect_groups
+from endmark.verify.groups.rollup import expect_rollups
+from endmark.verify.groups.running_groups import keep_latest
+from endmark.verify.judge.classify import classify
+from endmark.verify.judge.control import classify_control
+from endmark.verify.promises.idle_partitions import note_idle_violations
+from endmark.verify.promises.output_punctuations import expect_punctuations
+from endmark.verify.read.added_columns import NOTHING_ADDED, AddedColumns
+from endmark.verify.read.written_tables import spell_records
 from endmark.verify.session import Session, name
 from endmark.verify.verification import load_records
-from endmark.verify.written_tables import spell_records
 from support.hashable_rows import hashable_row
 from support.published_topics import require_published
 from support.verify_came import Expected, Sellers

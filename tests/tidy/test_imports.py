@@ -14,21 +14,12 @@ ROOT = Path(__file__).parents[2]
 SOURCES = ("jobs", "services", "papers", "benchmarks")
 # The floors of ARCHITECTURE.md, from the ground up. A part imports from lower floors only.
 FLOORS = (
-    ("errors", "domain", "stored_text", "python_values", "private", "avro_references"),
+    ("errors", "domain", "stored_text", "python_values", "private"),
     ("types",),
-    ("expression",),
-    (
-        "databases",
-        "metrics",
-        "condition",
-        "condition_failures",
-        "embedded",
-        "storage",
-        "schema_registry",
-        "proto_compiler",
-    ),
-    ("latency", "profile", "store_claim", "punctuation", "row_steps", "kafka"),
-    ("state", "wire", "derived_times"),
+    ("databases", "metrics", "embedded", "storage", "schemas"),
+    ("latency", "profile", "store_claim", "punctuation", "kafka"),
+    ("expressions",),
+    ("state", "wire"),
     ("relation",),
     ("operators.promise_codec", "operators.stream_batch"),
     ("operators.group_by", "operators.stream_join"),

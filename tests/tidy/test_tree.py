@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
     "embedded": "stack/test_embedded_*.py",
     "engine/ingest": "unit/engine/bucket/test_bucket_task.py",
+    "verify/formats": "oracle/test_formats.py",
 }
 
 

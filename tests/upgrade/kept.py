@@ -23,8 +23,8 @@ from damage.campaign import SELLERS, benches
 from damage.home import PIPELINES, Home, World
 from endmark.embedded.broker import Broker
 from endmark.embedded.mariadb import MariaDb
-from endmark.spark.class_archive import local_jars
-from endmark.verify.consume import Log
+from endmark.spark.processes.class_archive import local_jars
+from endmark.verify.read.consume import Log
 from endmark_feed.producer import create_topics
 from endmark_feed.relation import fill_table, sellers_table
 

@@ -20,7 +20,7 @@ from typing import Any
 import typer
 
 from endmark.pipelines import AUCTION
-from endmark.spark.class_archive import local_jars
+from endmark.spark.processes.class_archive import local_jars
 from endmark_benchmarks.contenders.job import Job
 from endmark_benchmarks.harness.contest import require_known
 from endmark_benchmarks.harness.job_contest import Contender, JobContest, Run, costs, ours, run_job

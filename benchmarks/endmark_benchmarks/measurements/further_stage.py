@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 
-from endmark.spark.class_archive import local_jars
+from endmark.spark.processes.class_archive import local_jars
 from endmark_benchmarks.harness.contest import DisagreementError, interleaved
 from endmark_benchmarks.harness.job_contest import JobContest, costs, ours
 from endmark_benchmarks.measurements.latency import LatencyOptions, load_of, record

@@ -23,7 +23,7 @@ from endmark.demo.choreography import caught_up, json_lines
 from endmark.embedded.broker import Broker
 from endmark.embedded.mariadb import MariaDb
 from endmark.errors import ConfigError, EndmarkError
-from endmark.spark.class_archive import local_jars
+from endmark.spark.processes.class_archive import local_jars
 from endmark_benchmarks.contenders.job import Job, wait_until
 from endmark_benchmarks.harness.contest import in_process
 from endmark_benchmarks.harness.delta import commits

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from endmark.spark.class_archive import local_jars
+from endmark.spark.processes.class_archive import local_jars
 from endmark_benchmarks.contenders.jars import jdbc_jars
 from endmark_benchmarks.contenders.lookup_alone_spark import FULL_READ, IN_LIST
 from endmark_benchmarks.harness.job_contest import JobContest, in_spark, ours

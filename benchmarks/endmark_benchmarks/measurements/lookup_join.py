@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from endmark.embedded.mariadb import MariaDb
 from endmark.errors import ConfigError
-from endmark.spark.class_archive import local_jars
+from endmark.spark.processes.class_archive import local_jars
 from endmark_benchmarks.contenders.jars import flink_jars, jdbc_jars
 from endmark_benchmarks.harness.contest import (
     Digest,

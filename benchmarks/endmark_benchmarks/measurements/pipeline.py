@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from endmark.spark.class_archive import local_jars
+from endmark.spark.processes.class_archive import local_jars
 from endmark_benchmarks.contenders import pipeline_flink
 from endmark_benchmarks.contenders.jars import flink_jars, jdbc_jars
 from endmark_benchmarks.contenders.pathway_python import pathway_python

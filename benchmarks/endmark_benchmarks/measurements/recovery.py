@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from endmark.demo.choreography import json_lines
 from endmark.metrics import sample
-from endmark.spark.class_archive import local_jars
+from endmark.spark.processes.class_archive import local_jars
 from endmark_benchmarks.contenders.job import Job, wait_until
 from endmark_benchmarks.harness.delta import commits
 from endmark_benchmarks.harness.origin import origin

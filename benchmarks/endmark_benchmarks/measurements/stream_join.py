@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from endmark.spark.class_archive import local_jars
+from endmark.spark.processes.class_archive import local_jars
 from endmark_benchmarks.contenders.jars import flink_jars
 from endmark_benchmarks.contenders.pathway_python import pathway_python
 from endmark_benchmarks.contenders.pipeline_pathway import PATHWAY

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from endmark.spark.class_archive import local_jars
+from endmark.spark.processes.class_archive import local_jars
 from endmark_benchmarks.contenders.query import ON_HEAP
 from endmark_benchmarks.harness.job_contest import JobContest, in_spark, ours, require_batches
 from endmark_benchmarks.workloads.recorded import running

@@ -13,7 +13,7 @@ def record_classes(as_json: AsJson = False) -> None:
     use it.
     """
     from endmark.embedded.jars import spark_jars
-    from endmark.spark.class_archive import record
+    from endmark.spark.processes.class_archive import record
 
     say = Output(as_json).say
     jars = spark_jars(say)

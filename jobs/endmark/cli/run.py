@@ -90,7 +90,7 @@ def run(
     from endmark.driver.checkpoint import buckets_of
     from endmark.driver.stop import StopRequest
     from endmark.embedded.jars import s3_jars, spark_jars
-    from endmark.spark.class_archive import local_jars
+    from endmark.spark.processes.class_archive import local_jars
     from endmark.spark.s3 import s3_settings
     from endmark.spark.session import submitted
     from endmark.spark.session_start import session_starting

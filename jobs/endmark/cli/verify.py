@@ -45,7 +45,7 @@ def verify(
     from endmark.control.database import offsets_read
     from endmark.driver.checkpoint import first_offsets, gaps, start_offsets
     from endmark.driver.published_topics import known_topics
-    from endmark.verify.added_columns import AddedColumns
+    from endmark.verify.read.added_columns import AddedColumns
     from endmark.verify.report import render
     from endmark.verify.verification import verify as recompute
 

@@ -10,9 +10,9 @@ import heapq
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from endmark.condition import Condition
 from endmark.control.dead_letters import Coordinates, DeadLetter
 from endmark.control.replays import ReplayedError, Replayer, replayed_coordinates
+from endmark.expressions.condition import Condition
 from endmark.storage import delta_table
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from endmark.errors import MissingPartError
 from endmark.metrics import sample
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
-from endmark.spark.class_archive import local_jars
+from endmark.spark.processes.class_archive import local_jars
 from endmark.verify.report import VerifyReport, render
 from endmark.verify.verification import verify
 from endmark_feed.auction_feed import FeedOptions, seed_relation

@@ -14,7 +14,7 @@ from endmark.domain import DECIMAL_DIGITS, Domain, PunctuationError
 from endmark.draft.members import can_name
 from endmark.punctuation.scalars import TEXTS, from_scalar
 from endmark.types import ColumnType, Spelling
-from endmark.wire.spelling import pattern
+from endmark.wire.json.spelling import pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

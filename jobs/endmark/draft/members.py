@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from endmark.pipeline.record_parts import MEMBER
 from endmark.pipeline.sources import COORDINATES
-from endmark.wire.spelling import MOST_LEVELS
+from endmark.wire.json.spelling import MOST_LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

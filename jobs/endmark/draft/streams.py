@@ -16,8 +16,8 @@ from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.record_parts import RecordPart
 from endmark.pipeline.sources import EventTime
 from endmark.types import ColumnType, Spelling
-from endmark.wire.shape import shape_of
-from endmark.wire.spelling import TooLargeError, require_size
+from endmark.wire.json.shape import shape_of
+from endmark.wire.json.spelling import TooLargeError, require_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -16,7 +16,7 @@ from endmark.driver.settings import changed, settings
 from endmark.errors import ConfigError
 from endmark.kafka.gaps import past
 from endmark.storage import delta_table, entries, move
-from endmark.verify.consume import Log
+from endmark.verify.read.consume import Log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from endmark.kafka.cluster import ClusterOrAddress
     from endmark.pipeline import Pipeline
     from endmark.storage import Location
-    from endmark.verify.consume import Range
+    from endmark.verify.read.consume import Range
 
 
 @dataclass(frozen=True)

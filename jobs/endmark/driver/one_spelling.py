@@ -14,7 +14,7 @@ from endmark.errors import ConfigError
 from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.record_parts import Origin, RecordPart
 from endmark.pipeline.steps.join import JoinStep
-from endmark.schema_registry import SchemaFile
+from endmark.schemas.registry import SchemaFile
 
 if TYPE_CHECKING:
     from typing import Any

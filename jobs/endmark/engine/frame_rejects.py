@@ -22,8 +22,8 @@ from endmark.stored_text import MOST, storable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from endmark.condition_failures import Failures
     from endmark.engine.streams import StreamPlan
+    from endmark.expressions.condition_failures import Failures
     from endmark.operators.stream_join.admit import Violation
 
 DEAD_LETTER = "$dead_letter"

@@ -15,7 +15,7 @@ from endmark.operators.stream_join.side import SideSpec
 from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.record_parts import Origin
 from endmark.pipeline.registry import schemas_of
-from endmark.schema_registry import SchemaFile
+from endmark.schemas.registry import SchemaFile
 from endmark.state.keys import KeySpec
 from endmark.state.segment import int64
 from endmark.wire.framed_records import FramedParser
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from datetime import timedelta
 
-    from endmark.condition import Condition
+    from endmark.expressions.condition import Condition
+    from endmark.expressions.row_steps import RowStep
     from endmark.pipeline import Pipeline
     from endmark.pipeline.sources import Stream
     from endmark.pipeline.stage import Stage
-    from endmark.row_steps import RowStep
     from endmark.types import ColumnType
-    from endmark.wire.json_records import Parser
+    from endmark.wire.json.records import Parser
 
 
 _NOBODY = "$nobody"  # no stream can have this name
@@ -326,7 +326,7 @@ def residual(stage: Stage) -> Condition | None:
         ConfigError: `where` is no condition over the columns of a pair.
     """
     # Tasks import this module, and DuckDB takes a tenth of a second to import.
-    from endmark.condition import Condition
+    from endmark.expressions.condition import Condition
 
     if stage.join is None or stage.join.where is None:
         return None
@@ -339,7 +339,7 @@ def closing(pipeline: Pipeline, stream: str) -> ClosingPlan | None:
     Raises:
         ConfigError: its `when` is no condition over the stream's columns.
     """
-    from endmark.condition import Condition
+    from endmark.expressions.condition import Condition
 
     declared = pipeline.streams[stream]
     if declared.closes is None:

@@ -33,7 +33,7 @@ from endmark.spark.dataframe import gathered, numbered, state_buckets
 from endmark.spark.frame_inputs import frame_stream, is_key, require_streaming
 from endmark.spark.processor import StageProcessor
 from endmark.types import JoinType
-from endmark.wire.json_column import is_restrictable, kind_of
+from endmark.wire.json.column import is_restrictable, kind_of
 from endmark.wire.renamed_punctuations import Renaming
 
 if TYPE_CHECKING:

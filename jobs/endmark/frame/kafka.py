@@ -17,7 +17,7 @@ from endmark.punctuation.pattern import Equals, OneOf
 from endmark.punctuation.wire_json import encode_patterns
 from endmark.spark.kafka_source import KafkaSource
 from endmark.types import ColumnType
-from endmark.wire.json_records import JsonParser
+from endmark.wire.json.records import JsonParser
 from endmark.wire.record_spec import RecordSpec
 from endmark.wire.unavailable_values import without_unavailable
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from endmark.kafka.cluster import ClusterOrAddress
     from endmark.punctuation.punctuation import Punctuation
-    from endmark.wire.json_records import Parsed
+    from endmark.wire.json.records import Parsed
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from endmark.errors import ConfigError
 from endmark.frame.projection import column
 from endmark.frame.sinks import OF, PUNCTUATIONS, TEXT, apart
-from endmark.wire.json_column import is_restrictable, kind_of
+from endmark.wire.json.column import is_restrictable, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from endmark.pipeline.sources import Stream
     from endmark.wire.change import ChangeRules
     from endmark.wire.framed_records import WriterSchemas
-    from endmark.wire.json_records import Parser
+    from endmark.wire.json.records import Parser
     from endmark.wire.record_spec import RecordSpec
 
 
@@ -65,7 +65,7 @@ def _changes(stream: Stream, deleted_on: Sequence[str]) -> ChangeRules:
 
 
 def _json(stream: Stream, name: str, key: Sequence[str], *_: object) -> Parser:
-    from endmark.wire.json_records import JsonParser
+    from endmark.wire.json.records import JsonParser
 
     return JsonParser(_records(stream, name, key))
 
@@ -77,7 +77,7 @@ def _xml(stream: Stream, name: str, key: Sequence[str], *_: object) -> Parser:
 
 
 def _debezium(stream: Stream, name: str, key: Sequence[str], deleted_on: Sequence[str], _: object) -> Parser:
-    from endmark.wire.debezium import DebeziumParser
+    from endmark.wire.json.debezium import DebeziumParser
 
     return DebeziumParser(_records(stream, name, key), _changes(stream, deleted_on))
 
@@ -85,14 +85,14 @@ def _debezium(stream: Stream, name: str, key: Sequence[str], deleted_on: Sequenc
 def _debezium_avro(
     stream: Stream, name: str, key: Sequence[str], deleted_on: Sequence[str], schemas: WriterSchemas | None
 ) -> Parser:
-    from endmark.wire.avro_changes import DebeziumAvroParser
+    from endmark.wire.avro.changes import DebeziumAvroParser
 
     rules = _changes(stream, deleted_on)
     return DebeziumAvroParser(_records(stream, name, key), _required(schemas), rules)
 
 
 def _avro(stream: Stream, name: str, key: Sequence[str], _: object, schemas: WriterSchemas | None) -> Parser:
-    from endmark.wire.avro_records import AvroParser
+    from endmark.wire.avro.records import AvroParser
 
     return AvroParser(_records(stream, name, key), _required(schemas))
 
@@ -100,7 +100,7 @@ def _avro(stream: Stream, name: str, key: Sequence[str], _: object, schemas: Wri
 def _protobuf(
     stream: Stream, name: str, key: Sequence[str], _: object, schemas: WriterSchemas | None
 ) -> Parser:
-    from endmark.wire.proto_records import ProtoParser
+    from endmark.wire.protobuf.records import ProtoParser
 
     return ProtoParser(_records(stream, name, key), _required(schemas))
 
@@ -113,8 +113,8 @@ def _required(schemas: WriterSchemas | None) -> WriterSchemas:
 
 def _refuse_large(stream: Stream) -> None:
     """Refuse members that one regular expression cannot match."""
-    from endmark.wire.shape import shape_of
-    from endmark.wire.spelling import MOST_LEVELS, TooLargeError, require_size
+    from endmark.wire.json.shape import shape_of
+    from endmark.wire.json.spelling import MOST_LEVELS, TooLargeError, require_size
 
     paths = stream.value_paths
     deepest = max(paths, key=lambda name: len(paths[name]))

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import timedelta
 
-    from endmark.derived_times import DerivedTimes
-    from endmark.row_steps import RowStep as CheckedRowStep
+    from endmark.expressions.derived_times import DerivedTimes
+    from endmark.expressions.row_steps import RowStep as CheckedRowStep
 
 
 class Pipeline(Model):
@@ -251,7 +251,7 @@ class Pipeline(Model):
             steps = [self.row_steps_of(member) for member in self.flow.members_of(stream)]
             if all(steps) and names:
                 # Most pipelines have no row steps, and are checked without Arrow and DuckDB.
-                from endmark.derived_times import DerivedTimes
+                from endmark.expressions.derived_times import DerivedTimes
 
                 times = DerivedTimes.of(self.inputs[stream].event_time.column, steps, names)
                 found |= {given: times} if times is not None else {}

@@ -14,7 +14,7 @@ from endmark.errors import ConfigError
 from endmark.pipeline.change_rules import AtRestart
 from endmark.pipeline.fields import Duration, Model
 from endmark.pipeline.formats import FORMATS
-from endmark.schema_registry import SchemaFile, SchemaRegistry
+from endmark.schemas.registry import SchemaFile, SchemaRegistry
 
 if TYPE_CHECKING:
     from endmark.pipeline.model import Pipeline

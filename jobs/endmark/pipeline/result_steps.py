@@ -15,8 +15,8 @@ from endmark.pipeline.sources import COORDINATES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from endmark.expressions.row_steps import RowStep as CheckedRowStep
     from endmark.pipeline.steps.rows import RowStep
-    from endmark.row_steps import RowStep as CheckedRowStep
     from endmark.types import ColumnType
 
 _Columns = tuple[tuple[str, "ColumnType"], ...]
@@ -89,8 +89,8 @@ def _chain(
     join: str, columns: _Columns, origins: _Origins, steps: tuple[_Step, ...], stays: _Pairs
 ) -> SteppedResults:
     # Most pipelines have no row steps, and are checked without Arrow and DuckDB.
-    from endmark.expression import renamed
-    from endmark.row_steps import RowStep as CheckedRowStep
+    from endmark.expressions.expression import renamed
+    from endmark.expressions.row_steps import RowStep as CheckedRowStep
 
     there, known = dict(columns), _Known({origin: dict(of) for origin, of in origins})
     names = [name for name, _ in columns]

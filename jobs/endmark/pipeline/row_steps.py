@@ -10,9 +10,9 @@ from endmark.pipeline.sources import COORDINATES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from endmark.expressions.row_steps import RowStep as CheckedRowStep
     from endmark.pipeline.sources import Stream
     from endmark.pipeline.steps.rows import RowStep
-    from endmark.row_steps import RowStep as CheckedRowStep
     from endmark.types import ColumnType
 
 _Pairs = tuple[tuple[str, str], ...]
@@ -85,7 +85,7 @@ def _chain(
     columns: tuple[tuple[str, ColumnType], ...], steps: tuple[_Step, ...]
 ) -> tuple[CheckedRowStep, ...]:
     # Most pipelines have no row steps, and are checked without Arrow and DuckDB.
-    from endmark.row_steps import RowStep as CheckedRowStep
+    from endmark.expressions.row_steps import RowStep as CheckedRowStep
 
     found: list[CheckedRowStep] = []
     there = dict(columns)

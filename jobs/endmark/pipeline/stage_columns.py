@@ -16,9 +16,9 @@ from endmark.types import ColumnType
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from endmark.expressions.row_steps import RowStep as CheckedRowStep
     from endmark.pipeline.stage import Stage
     from endmark.pipeline.steps.lookup import Lookup
-    from endmark.row_steps import RowStep as CheckedRowStep
 
 
 class StageColumns:

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, GroupedData, SparkSession
 
-    from endmark.condition import Condition
     from endmark.engine.channels import Buckets
+    from endmark.expressions.condition import Condition
     from endmark.wire.renamed_punctuations import Renaming
 
 _Name = TypeVar("_Name", bound=StrEnum)
@@ -285,7 +285,7 @@ def _both(left: str, right: str) -> str:
 
 def _residual(inputs: tuple[FrameInput, FrameInput], where: str | None) -> Condition | None:
     # Tasks import this module, and importing DuckDB takes a tenth of a second.
-    from endmark.condition import Condition
+    from endmark.expressions.condition import Condition
 
     pair: pa.Schema = inputs[0].schema
     for field in inputs[1].schema:

@@ -16,7 +16,7 @@ from endmark.engine.streams import StreamPlan, microseconds
 from endmark.errors import ConfigError
 from endmark.operators.stream_join.side import SideSpec
 from endmark.state.keys import KeySpec
-from endmark.wire.json_column import is_restrictable
+from endmark.wire.json.column import is_restrictable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

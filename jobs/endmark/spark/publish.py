@@ -23,7 +23,7 @@ from endmark.engine.streams import arrow_schema, ddl, spark_type
 from endmark.kafka.cluster import cluster_of
 from endmark.pipeline.publish import BATCH_HEADER, CHECKPOINT_HEADER
 from endmark.pipeline.tables import is_group_role, is_step_role, step_of
-from endmark.wire.json_records import MARK
+from endmark.wire.json.records import MARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

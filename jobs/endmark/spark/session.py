@@ -17,15 +17,15 @@ from pyspark.sql import SparkSession
 
 from endmark.embedded.ports import LOOPBACK
 from endmark.private import UMASK, private_directory
-from endmark.spark.class_archive import archive_of
 from endmark.spark.java_signals import hand_to_python
+from endmark.spark.processes.class_archive import archive_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _STATE = "spark.sql.streaming.stateStore"
 _JAVA = "spark.driver.defaultJavaOptions"
-_WORKERS = Path(__file__).with_name("python.sh")
+_WORKERS = Path(__file__).parent / "processes/python.sh"
 # A repeated batch makes segments of other names. In the first format, a snapshot of an attempt that was never
 # committed takes the place of the repetition's state. A later start then misses segments, as in
 # tests/stack/test_repeated_batch.py. In the second format, the files of each attempt have their own names,
@@ -74,7 +74,7 @@ SETTINGS = STATEFUL | {
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     # With Unix sockets for rows and state between Java and Python, a batch takes a tenth less time.
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.python.daemon.module": "endmark.spark.daemon",
+    "spark.python.daemon.module": "endmark.spark.processes.daemon",
     # Spark simplifies tracebacks of `mapInArrow`, but not of stateful operators, and runs a daemon of Python
     # workers for each of the two. One daemon for both saves a job's start a second of a core, and 140 MB.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from endmark.spark.prefork import preforking
+from endmark.spark.processes.prefork import preforking
 from endmark.spark.session import start_session, submitted
 
 if TYPE_CHECKING:

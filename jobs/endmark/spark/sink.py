@@ -24,12 +24,12 @@ import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812  # the name every Spark program gives it
 
-from endmark.condition_failures import lines
 from endmark.control.knobs import filed, steps_of
 from endmark.driver.table_log import TableLog
 from endmark.driver.topics import require_counted
 from endmark.engine import channels
 from endmark.engine.delta_files import OutputFiles, write_files
+from endmark.expressions.condition_failures import lines
 from endmark.latency import latency_samples
 from endmark.metrics import Samples, add, sample
 from endmark.operators.stream_join.pattern_reports import aligned

@@ -6,23 +6,23 @@ from endmark.pipeline import Lookup, Pipeline
 from endmark.pipeline.stage import Stage
 from endmark.pipeline.steps.lookup import LookupStep
 from endmark.types import ColumnType
-from endmark.verify.broken_promises import name_promises
-from endmark.verify.closed_elsewhere import find_closed_elsewhere
-from endmark.verify.closed_keys import close_keys, wider_columns, within
-from endmark.verify.derived import close_derived_keys, derive
-from endmark.verify.derived_times import close_alone
-from endmark.verify.duplicates import filter_duplicates
-from endmark.verify.final_keys import closed_keys, find_final
-from endmark.verify.idle_partitions import is_uncertain, measure_progress, possibly_idle
-from endmark.verify.join import join
-from endmark.verify.join_sides import key_column, microseconds, spelled, stream_names
-from endmark.verify.latest_rows import expect_latest
-from endmark.verify.looked_up_steps import expect_letters, step_looked_up
-from endmark.verify.order import ordering
-from endmark.verify.relation import lookup_key
+from endmark.verify.join.derived import close_derived_keys, derive
+from endmark.verify.join.latest_rows import expect_latest
+from endmark.verify.join.results import join
+from endmark.verify.join.sides import key_column, microseconds, spelled, stream_names
+from endmark.verify.join.step_tables import expect_steps
+from endmark.verify.judge.broken_promises import name_promises
+from endmark.verify.judge.closed_elsewhere import find_closed_elsewhere
+from endmark.verify.judge.duplicates import filter_duplicates
+from endmark.verify.judge.looked_up_steps import expect_letters, step_looked_up
+from endmark.verify.judge.unions import part_missed, unite_promises, unite_rows
+from endmark.verify.promises.closed_keys import close_keys, wider_columns, within
+from endmark.verify.promises.derived_times import close_alone
+from endmark.verify.promises.final_keys import closed_keys, find_final
+from endmark.verify.promises.idle_partitions import is_uncertain, measure_progress, possibly_idle
+from endmark.verify.promises.order import ordering
+from endmark.verify.read.relation import lookup_key
 from endmark.verify.session import Session, name, names, text
-from endmark.verify.step_tables import expect_steps
-from endmark.verify.unions import part_missed, unite_promises, unite_rows
 
 # The fate of a row depends on earlier rows of its partition, so the window frame ends at the row before.
 # `#came` is an offset. For a unique key it is that of the first row that nothing else rules out, or that is

@@ -13,25 +13,25 @@ import pyarrow as pa
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
 from endmark.storage import Location, delta_table
-from endmark.verify.added_columns import NOTHING_ADDED, AddedColumns
-from endmark.verify.classify import classify
-from endmark.verify.compare import check_conservation, compare_tables, count_topics
-from endmark.verify.consume import Log, Range, require_held
-from endmark.verify.control import classify_control
+from endmark.verify.compare.partition_values import spell_partitions
+from endmark.verify.compare.published_topics import check_topics, compare_topics, load_published
+from endmark.verify.compare.tables import check_conservation, compare_tables, count_topics
 from endmark.verify.expected_tables import expect
-from endmark.verify.forgotten_keys import check_forgotten
-from endmark.verify.formats import name_reasons
-from endmark.verify.groups import expect_groups
-from endmark.verify.idle_partitions import note_idle_violations
-from endmark.verify.output_punctuations import expect_punctuations
-from endmark.verify.partition_values import spell_partitions
-from endmark.verify.published_topics import check_topics, compare_topics, load_published
-from endmark.verify.relation import load_relations
+from endmark.verify.formats.registry import name_reasons
+from endmark.verify.groups.closing import expect_groups
+from endmark.verify.groups.rollup import expect_rollups
+from endmark.verify.groups.running_groups import keep_latest
+from endmark.verify.judge.classify import classify
+from endmark.verify.judge.control import classify_control
+from endmark.verify.judge.forgotten_keys import check_forgotten
+from endmark.verify.promises.idle_partitions import note_idle_violations
+from endmark.verify.promises.output_punctuations import expect_punctuations
+from endmark.verify.read.added_columns import NOTHING_ADDED, AddedColumns
+from endmark.verify.read.consume import Log, Range, require_held
+from endmark.verify.read.relation import load_relations
+from endmark.verify.read.written_tables import checkpoint_id, first_batches, load_tables, spell_records
 from endmark.verify.report import SkippedOffsets, VerifyReport
-from endmark.verify.rollup import expect_rollups
-from endmark.verify.running_groups import keep_latest
 from endmark.verify.session import Session
-from endmark.verify.written_tables import checkpoint_id, first_batches, load_tables, spell_records
 
 if TYPE_CHECKING:
     from endmark.kafka.cluster import ClusterOrAddress

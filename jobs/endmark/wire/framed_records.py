@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from endmark.schema_registry import UnknownSchemaError
+from endmark.schemas.registry import UnknownSchemaError
 from endmark.wire.merging import merged, repositioned
 from endmark.wire.rejection import Rejection, UnreadableError
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from endmark.schema_registry import Schema
+    from endmark.schemas.registry import Schema
     from endmark.state.search import Ints
-    from endmark.wire.json_records import Parsed
+    from endmark.wire.json.records import Parsed
 
 PAD = 16  # zeros behind the last record, so that a reader's step from its end stays in the buffer
 _FRAME = 5  # bytes: a zero, and the id of the schema

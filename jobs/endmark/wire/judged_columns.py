@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from endmark.wire.json_reader import mask
-from endmark.wire.json_records import MARK, JsonParser
+from endmark.wire.json.reader import mask
+from endmark.wire.json.records import MARK, JsonParser
 from endmark.wire.merging import merged, repositioned
 from endmark.wire.rejection import Rejection
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from endmark.state.search import Bools, Ints
     from endmark.types import ColumnType
-    from endmark.wire.json_records import Parsed
+    from endmark.wire.json.records import Parsed
     from endmark.wire.record_spec import RecordSpec
     from endmark.wire.values import Values
 

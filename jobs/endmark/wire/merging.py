@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from endmark.state.search import Ints
-    from endmark.wire.json_records import Parsed
+    from endmark.wire.json.records import Parsed
 
 
 def merged(pieces: Sequence[Parsed]) -> Parsed:

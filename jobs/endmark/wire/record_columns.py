@@ -13,20 +13,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from endmark.wire.json_reader import FIRST, LAST, mask
-from endmark.wire.json_records import JsonParser
+from endmark.wire.json.reader import FIRST, LAST, mask
+from endmark.wire.json.records import JsonParser
+from endmark.wire.json.spelling import example
+from endmark.wire.json.unquoted import UnquotedReader, scattered
 from endmark.wire.record_spec import RecordSpec
 from endmark.wire.rejection import Rejection
-from endmark.wire.spelling import example
-from endmark.wire.unquoted import UnquotedReader, scattered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from endmark.state.search import Bools
     from endmark.types import ColumnType
-    from endmark.wire.json_records import Parsed
-    from endmark.wire.shape import Path
+    from endmark.wire.json.records import Parsed
+    from endmark.wire.json.shape import Path
 
 # The columns of a batch of records that are read beside those of every batch, as in `endmark.kafka.ranges`.
 KEY, HEADERS = "key", "headers"

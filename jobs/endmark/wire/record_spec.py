@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from endmark.types import ColumnType
-    from endmark.wire.shape import Path
+    from endmark.wire.json.shape import Path
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,14 @@ from endmark.domain import Domain, PunctuationError
 from endmark.punctuation.json_shape import MEMBER
 from endmark.punctuation.scalars import from_scalar
 from endmark.punctuation.wire_json import first_twice
-from endmark.wire.shape import DELETED, NEVER_IGNORED, declared, undeclared
-from endmark.wire.spelling import example, pattern
+from endmark.wire.json.shape import DELETED, NEVER_IGNORED, declared, undeclared
+from endmark.wire.json.spelling import example, pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from endmark.types import ColumnType
-    from endmark.wire.shape import Path, Shape
+    from endmark.wire.json.shape import Path, Shape
 
 _JSON_TYPES: dict[Domain, tuple[type, ...]] = {
     Domain.LONG: (int,),

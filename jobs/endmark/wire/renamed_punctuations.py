@@ -16,7 +16,7 @@ from endmark.punctuation import json_text
 from endmark.punctuation.pattern import Equals
 from endmark.punctuation.punctuation import Punctuation
 from endmark.punctuation.wire_json import encode_patterns
-from endmark.wire.json_column import NamedReader, TextReader, example_of, is_restrictable
+from endmark.wire.json.column import NamedReader, TextReader, example_of, is_restrictable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from endmark.wire.json_reader import mask
+from endmark.wire.json.reader import mask
 from endmark.wire.rejection import Rejection
 
 if TYPE_CHECKING:
-    from endmark.wire.json_records import Parsed
+    from endmark.wire.json.records import Parsed
 
 # Debezium sends this text in the place of a value that the database has not logged: PostgreSQL leaves a long
 # value out that an update has not changed. In the place of bytes, the text is written as bytes are.

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from endmark.domain import Domain
-from endmark.wire.unquoted import scattered
+from endmark.wire.json.unquoted import scattered
 
 if TYPE_CHECKING:
     from endmark.state.search import Bools, Ints
     from endmark.types import ColumnType, Spelling
-    from endmark.wire.unquoted import UnquotedReader
+    from endmark.wire.json.unquoted import UnquotedReader
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -20,11 +20,11 @@ from endmark.domain import PunctuationError
 from endmark.punctuation import wire_json, wire_xml
 from endmark.punctuation.flat_xml import read_flat
 from endmark.punctuation.scalars import TEXTS
-from endmark.wire.json_promises import require_digits
-from endmark.wire.json_records import JsonParser, Parsed
+from endmark.wire.json.promises import require_digits
+from endmark.wire.json.records import JsonParser, Parsed
+from endmark.wire.json.spelling import pattern
+from endmark.wire.json.translation import parse_translated
 from endmark.wire.rejection import UnreadableError
-from endmark.wire.spelling import pattern
-from endmark.wire.translation import parse_translated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -29,7 +29,7 @@ def test_a_run_has_the_buckets_of_its_checkpoint(
         raise ConfigError("no session is needed")
 
     monkeypatch.setattr("endmark.spark.session_start.session_starting", starting)
-    monkeypatch.setattr("endmark.spark.class_archive.local_jars", lambda say: [])
+    monkeypatch.setattr("endmark.spark.processes.class_archive.local_jars", lambda say: [])
     with pytest.raises(ConfigError, match="no session is needed"):
         run(AUCTION, checkpoint=str(tmp_path), buckets=asked)
 

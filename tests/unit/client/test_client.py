@@ -24,7 +24,7 @@ from endmark.embedded.broker import Broker
 from endmark.errors import MissingPartError
 from endmark.punctuation.pattern import Between
 from endmark.types import ColumnType
-from endmark.wire.json_records import JsonParser
+from endmark.wire.json.records import JsonParser
 from endmark.wire.record_spec import RecordSpec
 from endmark_feed.producer import create_topics
 

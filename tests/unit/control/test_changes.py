@@ -18,7 +18,7 @@ from endmark.engine.bucket.plan import BucketPlan
 from endmark.pipeline import Control, Pipeline
 from endmark.pipeline.change_rules import Change, ChangeRule
 from endmark.pipeline.fields import Model
-from endmark.verify.control import KNOBS as OF_VERIFY
+from endmark.verify.judge.control import KNOBS as OF_VERIFY
 from support.bucket_tasks import BucketTasks
 from support.knob_turns import SELLERS
 from support.verify_world import make_pipeline

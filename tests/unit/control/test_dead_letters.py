@@ -32,7 +32,7 @@ from endmark.errors import ConfigError, MissingPartError
 from endmark.kafka.sending import Sender
 from endmark.pipeline.tables import OWNER
 from endmark.pipelines import AUCTION
-from endmark.verify.consume import Log
+from endmark.verify.read.consume import Log
 from endmark_feed.producer import create_topics
 from endmark_ops.app import create_app
 from endmark_ops.reach import Reach

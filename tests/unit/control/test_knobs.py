@@ -19,7 +19,7 @@ from endmark.embedded.broker import Broker
 from endmark.errors import ConfigError
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
-from endmark.verify.consume import Log
+from endmark.verify.read.consume import Log
 from support.bucket_tasks import BUCKETS
 from support.commands import endmark
 from support.knob_turns import Turning, keys_of

@@ -18,7 +18,7 @@ from endmark.pipeline import Pipeline
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from endmark.spark.tables import Table, prepare, targets
-from endmark.verify.consume import Range
+from endmark.verify.read.consume import Range
 
 
 def auction(*assignments: str) -> Pipeline:

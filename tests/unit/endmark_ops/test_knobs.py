@@ -15,7 +15,7 @@ from endmark.control.description import describe
 from endmark.control.knobs import filed, steps_of
 from endmark.driver.topics import make_topic
 from endmark.embedded.broker import Broker
-from endmark.verify.consume import Log
+from endmark.verify.read.consume import Log
 from endmark_ops.app import create_app
 from endmark_ops.reach import Reach
 from support.ops_client import OpsClient

@@ -8,7 +8,7 @@ from typing import NoReturn
 import pytest
 
 from endmark.errors import TaskError
-from endmark.wire.json_records import JsonParser
+from endmark.wire.json.records import JsonParser
 from support.bucket_tasks import BucketTasks
 from support.verify_recompute import sellers_of
 from support.verify_world import PARTITIONS, bid, locate, make_pipeline

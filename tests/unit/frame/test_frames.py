@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from endmark.condition import Condition
 from endmark.engine.channels import Buckets
 from endmark.engine.ingest.frame_rows import PackFrame
 from endmark.errors import ConfigError
+from endmark.expressions.condition import Condition
 from endmark.frame.texts import Writer
 from endmark.spark.frame_inputs import frame_stream
 from endmark.types import JoinType

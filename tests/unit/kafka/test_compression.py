@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from endmark.draft.samples import sample_topics
 from endmark.embedded.broker import Broker
 from endmark.kafka import ranges
-from endmark.verify.consume import SCHEMA, Log
+from endmark.verify.read.consume import SCHEMA, Log
 from endmark_feed.producer import create_topics
 
 VALUES = [b"a value that repeats itself " * 20 + b"%d" % number for number in range(300)]

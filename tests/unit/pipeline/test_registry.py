@@ -13,7 +13,7 @@ from endmark.engine.streams import check_schemas, stream_plans
 from endmark.errors import ConfigError
 from endmark.pipeline.file import load
 from endmark.pipeline.registry import schemas_of
-from endmark.schema_registry import SchemaFile, SchemaRegistry
+from endmark.schemas.registry import SchemaFile, SchemaRegistry
 from support.secured_broker import Certificates
 
 STREAM = {

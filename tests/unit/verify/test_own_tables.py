@@ -8,7 +8,9 @@ from __future__ import annotations
 from endmark.operators.stream_join.presets import Preset
 from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.measures import FUNCTIONS
-from endmark.verify import final_keys, formats, measures
+from endmark.verify.formats import registry as formats
+from endmark.verify.groups import measures
+from endmark.verify.promises import final_keys
 
 
 def test_every_format_is_read() -> None:

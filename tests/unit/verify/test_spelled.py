@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from endmark.types import ColumnType
-from endmark.verify.join_sides import spelled
-from endmark.verify.output_punctuations import scalar
+from endmark.verify.join.sides import spelled
+from endmark.verify.promises.output_punctuations import scalar
 from endmark.verify.session import Session
 
 

@@ -15,7 +15,7 @@ import pytest
 from endmark.engine.streams import stream_plans
 from endmark.kafka.ranges import HEADERS, KEY, RECORDS
 from endmark.pipeline import Pipeline
-from endmark.wire.json_records import Parsed
+from endmark.wire.json.records import Parsed
 from endmark.wire.record_columns import RecordColumns
 
 TIME = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from endmark.types import ColumnType
-from endmark.wire.json_records import JsonParser
+from endmark.wire.json.records import JsonParser
 from endmark.wire.record_spec import RecordSpec
 from endmark.wire.unavailable_values import without_unavailable
 

@@ -13,7 +13,7 @@ import pytest
 
 from endmark.punctuation.pattern import Between, OneOf
 from endmark.types import ColumnType
-from endmark.wire.json_records import Parsed
+from endmark.wire.json.records import Parsed
 from endmark.wire.record_spec import RecordSpec
 from endmark.wire.xml_records import XmlParser
 from support.bucket_tasks import BucketTasks, Located

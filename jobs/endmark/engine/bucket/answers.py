@@ -16,11 +16,11 @@ from endmark.state.keys import bucket_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from endmark.derived_times import TimeBound
     from endmark.domain import Value
     from endmark.engine.bucket.lookups import Lookups
     from endmark.engine.bucket.plan import BucketPlan
     from endmark.engine.groups.bucket_groups import BucketGroups
+    from endmark.expressions.derived_times import TimeBound
     from endmark.operators.stream_join.segment_join import SegmentJoin
     from endmark.state.keys import Keys
 

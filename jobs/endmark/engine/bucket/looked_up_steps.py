@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from endmark.condition_failures import Failures
 from endmark.engine.channels import VALUE
+from endmark.expressions.condition_failures import Failures
 from endmark.metrics import sample
 from endmark.operators.lookup.gate import MISSED, least
 from endmark.state import codec
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from endmark.engine.bucket.lookup_levels import PlacedStep
     from endmark.engine.streams import StreamPlan
+    from endmark.expressions.row_steps import Stepped
     from endmark.operators.stream_batch import StreamBatch
-    from endmark.row_steps import Stepped
 
 
 class LookedUpSteps:
@@ -64,7 +64,7 @@ class LookedUpSteps:
         if batch.rows is None:
             return batch
         # DuckDB takes a tenth of a second to import, and few lookups have row steps behind them.
-        from endmark.row_steps import by_field, run
+        from endmark.expressions.row_steps import by_field, run
 
         stepped = run([placed.step], batch.rows)
         for step, filtered in stepped.filtered.items():

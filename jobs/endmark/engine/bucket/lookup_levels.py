@@ -17,9 +17,9 @@ from endmark.pipeline.steps.lookup import LookupStep
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from endmark.expressions.row_steps import RowStep
     from endmark.pipeline import Lookup, Pipeline
     from endmark.pipeline.lookup_columns import LookupColumns
-    from endmark.row_steps import RowStep
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,13 @@ from endmark.types import JoinType
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from endmark.condition import Condition
     from endmark.control.knobs import Steps
     from endmark.engine.bucket.lookup_levels import PlacedStep
     from endmark.engine.bucket.lookup_plan import LookupPlan
     from endmark.engine.derived_stream import DerivedStream
     from endmark.engine.groups.plan import GroupPlan
     from endmark.engine.streams import StreamPlan
+    from endmark.expressions.condition import Condition
     from endmark.operators.stream_join.presets import Policy
     from endmark.pipeline.stage import Stage
 

@@ -10,15 +10,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from endmark.condition_failures import Failures
+from endmark.expressions.condition_failures import Failures
 from endmark.metrics import sample
 from endmark.pipeline import COORDINATES
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from endmark.expressions.row_steps import Failure, RowStep
     from endmark.pipeline.stage import Stage
-    from endmark.row_steps import Failure, RowStep
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ResultSteps:
         if not self._plan.steps:
             return results
         # DuckDB takes a tenth of a second to import, and few joins have row steps.
-        from endmark.row_steps import by_field, run
+        from endmark.expressions.row_steps import by_field, run
 
         stepped = run(self._plan.steps, results)
         for step, filtered in stepped.filtered.items():

@@ -26,7 +26,7 @@ from endmark.punctuation.heartbeat import first_possible
 from endmark.state import codec
 from endmark.state.keys import nulls
 from endmark.state.segment import int64
-from endmark.wire.json_column import TextPunctuations
+from endmark.wire.json.column import TextPunctuations
 from endmark.wire.renamed_punctuations import Renamer
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from endmark.engine.streams import StreamPlan
     from endmark.state.search import Bools, Ints
-    from endmark.wire.json_records import Parsed
+    from endmark.wire.json.records import Parsed
 
 FUTURE = "future"
 

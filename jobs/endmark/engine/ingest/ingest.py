@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from endmark.condition_failures import Failures
 from endmark.engine import channels
 from endmark.engine.channels import VALUE, Buckets, Packer, stream_channel
 from endmark.engine.ingest.control_rows import ControlPacker
@@ -26,6 +25,7 @@ from endmark.engine.ingest.record_times import count_times
 from endmark.engine.ingest.stepped_rows import SteppedRows, through_steps
 from endmark.engine.violation_rows import NULL, violation_rows
 from endmark.errors import failing_at
+from endmark.expressions.condition_failures import Failures
 from endmark.metrics import sample
 from endmark.operators.stream_join.event_times import NEVER
 from endmark.operators.stream_join.key_runs import ended_runs
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from endmark.engine.ingest.control_rows import ControlPlan
     from endmark.engine.streams import StreamPlan
     from endmark.state.search import Bools, Ints
-    from endmark.wire.json_records import Parsed, Parser
+    from endmark.wire.json.records import Parsed, Parser
     from endmark.wire.record_columns import RecordColumns, RecordReader
     from endmark.wire.rejection import Rejection
 

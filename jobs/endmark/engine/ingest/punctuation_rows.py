@@ -13,9 +13,9 @@ from endmark.punctuation.pattern import Equals
 from endmark.punctuation.punctuation import Origin, Punctuation
 
 if TYPE_CHECKING:
-    from endmark.condition_failures import Failures
     from endmark.engine.channels import Buckets, Packer
     from endmark.engine.streams import ClosingPlan, StreamPlan
+    from endmark.expressions.condition_failures import Failures
     from endmark.state.search import Ints
 
 

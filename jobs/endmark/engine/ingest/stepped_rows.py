@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from endmark.engine.streams import StreamPlan
     from endmark.state.search import Bools
-    from endmark.wire.json_records import Parsed
+    from endmark.wire.json.records import Parsed
 
 EXPRESSION = "expression"  # the reason of a record on whose row an expression fails
 
@@ -62,7 +62,7 @@ def through_steps(stream: StreamPlan, parsed: Parsed, values: pa.Array) -> Stepp
     if not stream.steps:
         return SteppedRows(parsed, np.ones(parsed.rows.num_rows, bool), parsed.rows, {})
     # DuckDB takes a tenth of a second to import, and few streams have steps.
-    from endmark.row_steps import run
+    from endmark.expressions.row_steps import run
 
     stepped = run(stream.steps, parsed.rows)
     kept, sound = np.zeros(parsed.rows.num_rows, bool), np.ones(parsed.rows.num_rows, bool)

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from endmark.condition_failures import Failures
+from endmark.expressions.condition_failures import Failures
 from endmark.state import codec, search
 from endmark.state.row_bytes import cut
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from endmark.condition import Condition
+    from endmark.expressions.condition import Condition
     from endmark.operators.stream_join.side import SideState
     from endmark.state.keys import Keys
     from endmark.state.search import Bools, Ints

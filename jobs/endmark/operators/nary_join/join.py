@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from endmark.condition import Condition
+    from endmark.expressions.condition import Condition
     from endmark.operators.stream_batch import StreamBatch
     from endmark.state.keys import Keys
     from endmark.state.search import Bools

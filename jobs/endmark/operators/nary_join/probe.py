@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from endmark.condition import Condition
+    from endmark.expressions.condition import Condition
     from endmark.operators.stream_join.side import SideState
     from endmark.state.segment import Segment
 

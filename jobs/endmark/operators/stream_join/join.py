@@ -35,7 +35,7 @@ from endmark.types import JoinType
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from endmark.condition import Condition
+    from endmark.expressions.condition import Condition
     from endmark.operators.stream_batch import StreamBatch
     from endmark.punctuation.punctuation import Punctuation
     from endmark.state.keys import Keys

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from endmark.derived_times import TimeBound
+    from endmark.expressions.derived_times import TimeBound
     from endmark.punctuation.wire_json import PatternJson
 
 CLOSED = "closed"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from endmark.condition_failures import Failures
+from endmark.expressions.condition_failures import Failures
 from endmark.operators.stream_join.results import Results
 from endmark.operators.stream_join.spill import is_owed
 from endmark.state.row_bytes import cut
@@ -17,7 +17,7 @@ from endmark.types import JoinType
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from endmark.condition import Condition
+    from endmark.expressions.condition import Condition
     from endmark.operators.stream_join.side import SideState
     from endmark.state.search import Ints
     from endmark.state.segment import Segment

@@ -19,8 +19,8 @@ from endmark.state import codec, manifest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from endmark.condition_failures import Failures
-    from endmark.derived_times import TimeBound
+    from endmark.expressions.condition_failures import Failures
+    from endmark.expressions.derived_times import TimeBound
     from endmark.operators.stream_batch import StreamBatch
     from endmark.operators.stream_join.admit import Admitted, Violation
     from endmark.operators.stream_join.side import SideState

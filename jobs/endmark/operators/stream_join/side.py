@@ -26,7 +26,7 @@ from endmark.state.segment_list import SegmentList
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from endmark.derived_times import DerivedTimes
+    from endmark.expressions.derived_times import DerivedTimes
     from endmark.operators.stream_batch import StreamBatch
     from endmark.operators.stream_join.first_rows import Deduplication
     from endmark.punctuation.punctuation import Punctuation

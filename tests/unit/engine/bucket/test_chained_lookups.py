@@ -14,8 +14,8 @@ from endmark.engine.bucket import lookups
 from endmark.engine.bucket.lookup_levels import lookup_positions
 from endmark.metrics import sample
 from endmark.pipeline import Pipeline
-from endmark.verify.classify import classify
-from endmark.verify.relation import load_relations
+from endmark.verify.judge.classify import classify
+from endmark.verify.read.relation import load_relations
 from endmark.verify.session import Session
 from endmark.verify.verification import load_records
 from support.bucket_tasks import BucketTasks

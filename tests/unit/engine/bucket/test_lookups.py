@@ -25,8 +25,8 @@ from endmark.pipeline import Pipeline
 from endmark.planning.lookup_forecast import forecast
 from endmark.relation.contract import KeyRange
 from endmark.state.store import MemoryBlobs, SegmentStore
-from endmark.verify.classify import classify
-from endmark.verify.relation import load_relations
+from endmark.verify.judge.classify import classify
+from endmark.verify.read.relation import load_relations
 from endmark.verify.session import Session
 from endmark.verify.verification import load_records
 from support.bucket_tasks import BucketTasks, Tables, total

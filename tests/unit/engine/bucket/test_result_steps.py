@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from endmark.condition_failures import lines
+from endmark.expressions.condition_failures import lines
 from endmark.metrics import add
 from endmark.pipeline import Pipeline
 from support.bucket_tasks import BucketTasks, Tables

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from endmark.condition_failures import lines
+from endmark.expressions.condition_failures import lines
 from endmark.metrics import Samples, add
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType

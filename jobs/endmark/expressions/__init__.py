@@ -1,0 +1,1 @@
+"""SQL expressions of a pipeline file: conditions, derived columns, and derived times."""

@@ -1,0 +1,1 @@
+"""Schemas of Avro and Protobuf, from a registry or from a file."""

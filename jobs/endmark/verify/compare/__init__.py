@@ -1,0 +1,1 @@
+"""Compares the tables that the job has written with the expected ones."""

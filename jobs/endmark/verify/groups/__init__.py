@@ -1,0 +1,1 @@
+"""Makes the groups of aggregates by their definition."""

@@ -1,0 +1,1 @@
+"""Judges records and rows: dead letters, violations, and rows that steps leave out."""

@@ -1,0 +1,1 @@
+"""Records in JSON; also in envelopes of Debezium."""

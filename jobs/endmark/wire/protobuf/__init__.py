@@ -1,0 +1,1 @@
+"""Records in Protobuf, read with the schemas of their writers."""
