@@ -184,7 +184,7 @@ def test_a_range_that_was_split_closes_no_later_key(tmp_path: Path) -> None:
 
 
 def test_forgotten_ranges_are_open_however_many_keys_are_asked(tmp_path: Path) -> None:
-    shares = Shares(1, pa.int64(), tmp_path, placed=False)
+    shares = Shares(1, pa.int64(), tmp_path, in_kafka=False)
     kept: list[int] = []
     forgotten: list[int] = []
     for number in range(20):

@@ -126,10 +126,10 @@ def check(spark: SparkSession, case: Case) -> None:
     directory = Path(tempfile.mkdtemp(prefix="endmark-case-"))
     try:
         query = SparkPipeline(spark, case.pipeline, case.partitions, case.buckets, case.full_batch, directory)
-        found = query.run(batches)
+        by_batch = query.run(batches)
     finally:
         shutil.rmtree(directory)
-    found = upserted(case.pipeline, [found])
+    found = upserted(case.pipeline, by_batch)
     pipeline = with_published_rows(case.pipeline)
     with recomputed(pipeline, case.records, found, case.partitions) as session:
         require_within(session, pipeline)

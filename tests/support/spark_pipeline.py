@@ -31,7 +31,6 @@ from support.bucket_tasks import (
     kafka_batch,
     number_running,
     partition_cutter,
-    total,
 )
 
 if TYPE_CHECKING:
@@ -82,13 +81,15 @@ class SparkPipeline:
         self._pages = {name: relation.directory(page_rows=1) for name, relation in relations.items()}
         self._full_batch = full_batch
         self._directory = directory
-        self._channels = {table.channel for table in targets(pipeline, directory)}
-        self._channels |= {channels.RESULTS} if pipeline.outputs.shows_results else set()
+        tables = targets(pipeline, directory)
+        self._channels = {table.channel for table in tables}
+        self._channels |= {table.deleted_channel for table in tables if table.deleted_channel}
+        self._channels |= pipeline.outputs.roles
         self._attempts: dict[int, list[Tables]] = {}
         (directory / "records").mkdir()
 
-    def run(self, batches: Sequence[tuple[Sequence[Located], End]]) -> Tables:
-        """The rows of each table, by channel, after all batches. A batch that is repeated gives the same."""
+    def run(self, batches: Sequence[tuple[Sequence[Located], End]]) -> list[Tables]:
+        """The rows of each table, by channel, batch by batch. A batch that is repeated gives the same."""
         for number, (records, end) in enumerate(batches):
             self._write(number, records)
             if end is End.STOP:
@@ -102,7 +103,7 @@ class SparkPipeline:
             assert attempts is not None
             assert len(attempts) == (2 if end is End.FAIL else 1)
             assert all(_as_set(attempt) == _as_set(attempts[0]) for attempt in attempts)
-        return total(self._attempts[number][-1] for number in range(len(batches)))
+        return [self._attempts[number][-1] for number in range(len(batches))]
 
     def _write(self, number: int, records: Sequence[Located]) -> None:
         """One file for each partition, as a task of the Kafka source reads one."""
