@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Gap:
+class Loss:
     """The records of one partition that the old checkpoint has read and Kafka does not hold any more.
 
     Args:
@@ -49,24 +49,24 @@ class TopicReplay:
     Args:
         topic: the name of the topic.
         records: the number of offsets that Kafka holds.
-        gaps: the partitions whose first records are gone.
+        losses: the partitions whose first records are gone.
     """
 
     topic: str
     records: int
-    gaps: tuple[Gap, ...]
+    losses: tuple[Loss, ...]
 
     @property
     def lost(self) -> int:
         """The number of records that are gone."""
-        return sum(gap.available - gap.needed for gap in self.gaps)
+        return sum(loss.available - loss.needed for loss in self.losses)
 
     def __str__(self) -> str:
-        if not self.gaps:
+        if not self.losses:
             return f"{self.topic}: {self.records:,} records"
         where = ", ".join(
-            f"partition {gap.partition} begins at offset {gap.available}, the job began at {gap.needed}"
-            for gap in self.gaps
+            f"partition {loss.partition} begins at offset {loss.available}, the job began at {loss.needed}"
+            for loss in self.losses
         )
         return f"{self.topic}: {self.records:,} records; {self.lost:,} before them are gone ({where})"
 
@@ -139,7 +139,7 @@ class Migration:
         Raises:
             ConfigError: Kafka does not hold all records that the old checkpoint has read.
         """
-        if lacking := [str(topic) for topic in self.topics if topic.gaps]:
+        if lacking := [str(topic) for topic in self.topics if topic.losses]:
             raise ConfigError(
                 f"the new tables would lack rows of {'; '.join(lacking)}; keep the file as it was, or accept "
                 "this by --accept-loss"
@@ -258,13 +258,13 @@ def _require_new(pipeline: Pipeline, ranges: Mapping[str, Sequence[Range]]) -> N
 
 def _replay(topic: str, ranges: Sequence[Range], began: Mapping[str, Mapping[str, int]]) -> TopicReplay:
     first = began.get(topic)
-    gaps = [
-        Gap(each.partition, needed, each.first)
+    losses = [
+        Loss(each.partition, needed, each.first)
         for each in ranges
         # A partition that was added later has been read from its offset 0 on.
         if first is not None and each.first > (needed := first.get(str(each.partition), 0))
     ]
-    return TopicReplay(topic, sum(each.end - each.first for each in ranges), tuple(gaps))
+    return TopicReplay(topic, sum(each.end - each.first for each in ranges), tuple(losses))
 
 
 def _old_tables(pipeline: Pipeline, checkpoint: Location, warehouse: Location, aside: str) -> list[OldTable]:

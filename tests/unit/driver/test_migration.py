@@ -10,10 +10,10 @@ import pytest
 
 from endmark.driver import migration
 from endmark.driver.checkpoint import claimed, keep_gaps, keep_start_offsets, known_tables, pin
-from endmark.driver.migration import Gap, Migration, TopicReplay
+from endmark.driver.migration import Loss, Migration, TopicReplay
 from endmark.driver.settings import settings
 from endmark.errors import ConfigError
-from endmark.kafka.gaps import Gap as Skipped
+from endmark.kafka.gaps import Gap
 from endmark.pipeline import Pipeline
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
@@ -81,7 +81,7 @@ def test_a_plan_says_what_it_costs(tmp_path: Path, app_id: str) -> None:
         *(f"  {name}: 0 rows" for name in TABLES),
         "rows are looked up in relations as they are now: sellers",
     ]
-    assert json.loads(json.dumps(found.facts))["topics"][1]["gaps"] == [
+    assert json.loads(json.dumps(found.facts))["topics"][1]["losses"] == [
         {"partition": 1, "needed": 0, "available": 7}
     ]
     assert sorted(tmp_path.rglob("*")) == before
@@ -108,7 +108,7 @@ def test_lost_records_are_refused(tmp_path: Path, app_id: str) -> None:
 def test_what_the_old_checkpoint_has_skipped_from_its_start_is_not_missed(
     tmp_path: Path, app_id: str
 ) -> None:
-    keep_gaps(tmp_path / "checkpoint", [Skipped("bids", 1, 0, 7)])
+    keep_gaps(tmp_path / "checkpoint", [Gap("bids", 1, 0, 7)])
 
     planned(tmp_path, app_id).require_whole()
 
@@ -117,8 +117,8 @@ def test_the_control_topic_matters_for_knobs_that_change_results(tmp_path: Path,
     """Only `idle` is such a knob. Pulses and other turns may be gone."""
     idle = auction("streams.bids.event_time.idle=30s")
 
-    lost = {topic.topic: topic.gaps for topic in planned(tmp_path, app_id, idle).topics}
-    assert lost["auction-control"] == (Gap(0, 0, 5),)
+    lost = {topic.topic: topic.losses for topic in planned(tmp_path, app_id, idle).topics}
+    assert lost["auction-control"] == (Loss(0, 0, 5),)
     assert TopicReplay("auction-control", 1, ()) in planned(tmp_path, app_id).topics
 
 
