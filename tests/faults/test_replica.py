@@ -16,6 +16,7 @@ import pytest
 from deltalake import DeltaTable
 from kafka import KafkaProducer
 
+from endmark.driver.published_topics import known_topics
 from endmark.embedded.broker import Broker
 from endmark.embedded.process import ManagedProcess
 from endmark.maintenance import maintain
@@ -137,6 +138,7 @@ def require_copy(
     assert {row["changes_customer_id"]: (row["changes_seller_id"], row["changes_name"]) for row in rows} == {
         key: (row["seller_id"], row["name"]) for key, row in customers.rows.items()
     }
-    report = verify(load(file, {}), broker.bootstrap, warehouse)
+    since = {topic: known.since for topic, known in known_topics(file.with_name("checkpoint")).items()}
+    report = verify(load(file, {}), broker.bootstrap, warehouse, first_published=since)
     assert report.ok, report.to_json()
     return {table.table: (table.first_batch, table.actual) for table in report.tables}
