@@ -268,6 +268,7 @@ def test_news_come_without_asking(running_job: Job, page: Page, sidecar: Sidecar
         "keys": [],
         "windows": {},
         "states": [],
+        "gaps": [],
     }
     told = Description(**nothing, control_topic="control")
     running_job.database.describe(PIPELINE, told.model_dump())
