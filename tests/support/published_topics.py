@@ -19,7 +19,7 @@ from support.verify_world import Record
 
 
 def sent_records(pipeline: Pipeline, batches: Iterable[Mapping[str, list[dict[str, Any]]]]) -> list[Record]:
-    """What the batches of a job send to its topics, each of one partition. Every other batch is sent twice.
+    """The records that batches of a job send to its topics of one partition. Every other batch is sent twice.
 
     Args:
         pipeline: the pipeline.

@@ -45,11 +45,11 @@ class Difference(_Model):
 
 
 class _Comparison(_Model):
-    """What a table or topic has, compared with its recomputation as multisets.
+    """The comparison of a table or topic with its recomputation, as multisets of rows.
 
-    `examples` has the first differences. One that is younger than its checkpoint has its `first_batch`, and
-    may lack rows. One is not `compared` if its rows depend on more than the records say; its numbers are 0
-    then, and whether it is `equal` is not known.
+    `examples` has the first differences. A table or topic that is younger than its checkpoint has its
+    `first_batch`, and may lack rows. It is not `compared` if its rows depend on more than the records say.
+    Its numbers are 0 then, and `equal` is not known.
     """
 
     expected: int

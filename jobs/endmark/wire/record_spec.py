@@ -1,4 +1,4 @@
-"""What the records of a stream may say, in any wire format."""
+"""The specification of a stream's records, which the parsers of all wire formats take."""
 
 from __future__ import annotations
 

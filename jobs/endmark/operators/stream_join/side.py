@@ -101,7 +101,7 @@ class SideSpec:
 
     @property
     def can_idle(self) -> bool:
-        """Whether partitions of some stream can be idle."""
+        """True if partitions of some stream can be idle."""
         return any(stream.idle is not None for stream in self.streams)
 
     @property

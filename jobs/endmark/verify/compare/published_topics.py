@@ -74,7 +74,7 @@ class Published:
 
     @property
     def may_lack(self) -> bool:
-        """Whether rows may be missing. Compaction keeps the newest record of each group."""
+        """True if rows may be missing. Compaction keeps the newest record of each group."""
         return self.first_batch > 0 or self.begins_late or (self.lacks > 0 and not is_group_role(self.role))
 
 

@@ -98,7 +98,7 @@ class World:
 
 
 def changes(groups: list[dict[str, Any]]) -> list[Record]:
-    """Of each final group an earlier record and the last one. The group of key 3 is not final."""
+    """Records of groups: each final group has an earlier one, too, and the group of key 3 is not final."""
     found = []
     for row in groups:
         found.append(sent("groups", spelled(row | {"bids": 1, "final": False}), FIRST))

@@ -114,7 +114,7 @@ def test_offsets_that_kafka_does_not_hold_are_refused(filled: str, until: dict[i
 
 
 def test_records_that_the_job_has_read_must_be_there() -> None:
-    """Those of a gap at its start were never read."""
+    """A job has never read the records of a gap at its start, so Kafka need not hold them."""
     held, began = [Range("bids", 0, 7, 9), Range("bids", 1, 0, 3)], {"bids": {"0": 4}}
     with pytest.raises(ConfigError, match=r"does not hold offsets 4 to 6 of topic bids partition 0, which"):
         require_held(held, began)
