@@ -123,7 +123,7 @@ def test_columns_and_measures_change(broker: Broker, jars: list[Path], tmp_path:
     assert f"the new tables would lack rows of {lacking}" in shell("endmark migrate shop.yaml --yes", code=2)
     assert rows(home / "warehouse" / "payments") == new["payments"]
     found = json.loads(shell("endmark migrate shop.yaml --yes --accept-loss --json"))
-    assert (found["done"], found["topics"][1]["gaps"][0]["available"]) == (True, 7)
+    assert (found["done"], found["topics"][1]["losses"][0]["available"]) == (True, 7)
     assert rows(home / "warehouse" / found["aside"] / "payments") == new["payments"]
 
 
