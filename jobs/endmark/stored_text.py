@@ -3,7 +3,7 @@
 The error of a dead letter repeats parts of its record, so it may hold any characters. Arrow and the databases
 refuse half a surrogate pair, PostgreSQL refuses NUL, and MariaDB's TEXT has room for 65,535 bytes. So rows of
 tables are built with these functions: `channels.report_rows` builds dead letters and violations, and the
-columns of `control.tables` convert their values.
+columns of `control.ops_database.tables` convert their values.
 """
 
 from __future__ import annotations

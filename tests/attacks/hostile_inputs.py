@@ -28,7 +28,7 @@ from kafka.errors import KafkaError
 
 from attacks import payloads
 from attacks.clients import API, NAME, Attacker
-from endmark.control.database import OpsDatabase
+from endmark.control.ops_database.database import OpsDatabase
 from endmark.embedded.broker import Broker
 from endmark.embedded.mariadb import MariaDb
 from endmark.embedded.process import ManagedProcess
@@ -314,14 +314,14 @@ class Target:
 
     def _read(self) -> dict[str, dict[str, int]]:
         with closing(OpsDatabase(self.warehouse.ops_url)) as ops:
-            batch = ops.latest_batch(NAME)
+            batch = ops.batches.latest(NAME)
         read = {} if batch is None else batch.offsets
         ends = {topic: {at: end for at, end in each.items() if end} for topic, each in read.items()}
         return {topic: each for topic, each in ends.items() if each}
 
     def batches(self) -> int:
         with closing(OpsDatabase(self.warehouse.ops_url)) as ops:
-            batch = ops.latest_batch(NAME)
+            batch = ops.batches.latest(NAME)
         return 0 if batch is None else batch.batch_id + 1
 
 
@@ -383,7 +383,7 @@ def attacked(attack: Attack, formats: Formats, directory: Path) -> dict[str, Any
 
 def _is_running(target: Target) -> bool:
     with closing(OpsDatabase(target.warehouse.ops_url)) as ops:
-        run = ops.latest_run(NAME)
+        run = ops.runs.latest(NAME)
     return run is not None and run["state"] == "running"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from endmark.control.sign_of_life import SignsOfLife
+from endmark.control.ops_database.signs_of_life import SignsOfLife
 from support.ops_job import PIPELINE, Job, job_in
 from support.ops_sidecar import Sidecar
 

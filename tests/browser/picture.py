@@ -86,12 +86,12 @@ def take_graph_and_list(page: Page, directory: Path) -> None:
     The figures are those of a job that is a stand-in.
     """
     with job_in(directory) as job:
-        job.database.describe(PIPELINE, describe(FULFILMENT).model_dump())
+        job.database.pipelines.describe(PIPELINE, describe(FULFILMENT).model_dump())
         job.start()
         now = time.time()
         for n in range(20):
             job.commit(age=20.0 - n, told=samples_of_a_batch(n), now=now)
-        job.database.start_run("run-2", "orders", "app-2", "/checkpoints/orders")
+        job.database.runs.start("run-2", "orders", "app-2", "/checkpoints/orders")
         sidecar = Sidecar(str(job.database.engine.url))
         sidecar.start()
         page.goto(f"{sidecar.url}pipelines/{PIPELINE}/#graph")

@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from browser.axe import axe_script, violations
-from endmark.control import forecasts
 from endmark.control.description import describe
+from endmark.control.ops_database import forecasts
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from endmark_ops.app import SHARED_SECONDS
@@ -34,7 +34,7 @@ def full_job(running_job: Job, tmp_path: Path) -> Job:
     """A job with something in each view."""
     database = running_job.database
     pipeline = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"})
-    database.describe(PIPELINE, describe(pipeline).model_dump())
+    database.pipelines.describe(PIPELINE, describe(pipeline).model_dump())
     forecasts.store(database, PIPELINE, forecast_of("sellers"))
     forecasts.store(database, PIPELINE, join_forecast_of(20_000.0))
     write_letters(tmp_path / "dead_letters", [("bids", 0, 1, "not_json", "Expecting value", b"{")])
@@ -56,7 +56,7 @@ def test_views_of_a_pipeline(full_job: Job, page: Page, tmp_path: Path) -> None:
 
 def test_list_of_pipelines(full_job: Job, sidecar: Sidecar, page: Page, tmp_path: Path) -> None:
     script = axe_script(tmp_path)
-    full_job.database.start_run("run-2", "fulfilment", "app", "/checkpoint")
+    full_job.database.runs.start("run-2", "fulfilment", "app", "/checkpoint")
     page.wait_for_timeout(1000 * SHARED_SECONDS)  # an answer that is shared may be of before
     page.goto(sidecar.url)
     expect(page.get_by_role("row")).to_have_count(3)

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from endmark.control.description import Description, describe
-from endmark.control.tables import batches
+from endmark.control.ops_database.tables import batches
 from support.fulfilment import FULFILMENT
 from support.ops_job import API, PIPELINE, Job
 from support.ops_sidecar import Sidecar
@@ -107,7 +107,7 @@ def test_times_without_batches_are_gaps(running_job: Job, page: Page) -> None:
 def test_figures_are_those_of_the_database(running_job: Job, page: Page) -> None:
     """Key figures, legends and the table of totals agree with the totals in the database."""
     expect(page.locator("#batch")).to_have_text("#119")
-    batch = running_job.database.latest_batch(PIPELINE)
+    batch = running_job.database.batches.latest(PIPELINE)
     assert batch is not None
     letters = sum(value for key, value in batch.totals.items() if key.startswith("dead_letters"))
     assert tile(page, "Dead letters") == f"{letters:.0f} records"
@@ -168,7 +168,7 @@ def test_legend_shows_the_batch_under_the_cursor(running_job: Job, page: Page) -
 @pytest.fixture
 def waiting_job(job: Job) -> Job:
     """A job that has been described and has not started."""
-    job.database.describe(PIPELINE, describe(FULFILMENT).model_dump())
+    job.database.pipelines.describe(PIPELINE, describe(FULFILMENT).model_dump())
     return job
 
 
@@ -209,7 +209,7 @@ def test_view_waits_for_the_first_batch(waiting_job: Job, page: Page, pictures: 
 def test_hostile_error_text_stays_text(running_job: Job, page: Page, pictures: Path) -> None:
     """The error of a failed run is shown letter by letter and never runs."""
     error = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
-    running_job.database.set_run_state(running_job.run_id, "failed", error)
+    running_job.database.runs.set_state(running_job.run_id, "failed", error)
     expect(page.locator("#state")).to_have_text("failed")
     expect(page.locator("#problem-text")).to_have_text(error)
     assert page.locator("#problem img, #problem script").count() == 0
@@ -271,7 +271,7 @@ def test_news_come_without_asking(running_job: Job, page: Page, sidecar: Sidecar
         "gaps": [],
     }
     told = Description(**nothing, control_topic="control")
-    running_job.database.describe(PIPELINE, told.model_dump())
+    running_job.database.pipelines.describe(PIPELINE, told.model_dump())
     # An answer that is shared may be of before, and then the page would ask once more.
     while page.request.get(f"{sidecar.url}{API[1:]}").json()["pipeline"] is None:
         page.wait_for_timeout(50)
@@ -285,7 +285,7 @@ def test_news_come_without_asking(running_job: Job, page: Page, sidecar: Sidecar
     expect(page.locator("#window")).to_contain_text("121 batches")
     age = page.locator("#age").inner_text()
     expect(page.locator("#age")).not_to_have_text(age)
-    running_job.database.set_run_state(running_job.run_id, "failed", "no more")
+    running_job.database.runs.set_state(running_job.run_id, "failed", "no more")
     expect(page.locator("#state")).to_have_text("failed")
     expect(page.get_by_role("alert")).to_contain_text("no more")
     assert asked == []

@@ -17,7 +17,7 @@ from kafka import KafkaProducer
 from playwright.sync_api import Locator, Page, expect
 
 from browser.axe import axe_script, violations
-from endmark.control.database import OpsDatabase
+from endmark.control.ops_database.database import OpsDatabase
 from endmark.demo.choreography import json_lines
 from endmark.embedded.broker import Broker
 from endmark.embedded.process import ManagedProcess
@@ -159,7 +159,7 @@ def _turn_a_knob(warehouse: Warehouse, page: Page, job: ManagedProcess) -> None:
     read_by = int(said.inner_text().split("Read by batch ")[1].split(";")[0])
     wait_for(lambda: warehouse.batches() > read_by + 2, job)
     with closing(OpsDatabase(warehouse.ops_url)) as ops:
-        batches = ops.batches_after("auction", -1, 1000)
+        batches = ops.batches.after("auction", -1, 1000)
     kinds = {
         batch.batch_id: (_reads(batch.samples, "page"), _reads(batch.samples, "list")) for batch in batches
     }
@@ -190,7 +190,7 @@ def _turn_the_others(warehouse: Warehouse, page: Page, job: ManagedProcess) -> N
     _card(page, "batch.records").get_by_role("button", name="As in the file").click()
     expect(_card(page, "batch.records")).to_contain_text("It is 20000.", timeout=180_000)
     with closing(OpsDatabase(warehouse.ops_url)) as ops:
-        batches = {batch.batch_id: batch.samples for batch in ops.batches_after("auction", -1, 1000)}
+        batches = {batch.batch_id: batch.samples for batch in ops.batches.after("auction", -1, 1000)}
     cached_rows = {number: samples[CACHED] for number, samples in batches.items()}
     assert sum(rows for number, rows in cached_rows.items() if number <= cached) == 0
     assert sum(rows for number, rows in cached_rows.items() if number > cached) > 0

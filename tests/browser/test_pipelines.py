@@ -20,8 +20,8 @@ WIDTH_OVER = "document.documentElement.scrollWidth - document.documentElement.cl
 def url(running_job: Job, sidecar: Sidecar) -> str:
     """The list, of two pipelines: one runs, the other has failed before its first batch."""
     database = running_job.database
-    database.start_run("run-2", "fulfilment", "app", "/checkpoint")
-    database.set_run_state("run-2", "failed", "no more")
+    database.runs.start("run-2", "fulfilment", "app", "/checkpoint")
+    database.runs.set_state("run-2", "failed", "no more")
     return sidecar.url
 
 

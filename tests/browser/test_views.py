@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from endmark.control import forecasts
-from endmark.control.changes import LINES
 from endmark.control.description import describe
-from endmark.control.tables import replays
+from endmark.control.ops_database import forecasts
+from endmark.control.ops_database.tables import replays
+from endmark.control.tuning.changes import LINES
 from endmark.metrics import Samples, sample
 from endmark.pipeline import Pipeline
 from endmark.pipeline.file import load
@@ -58,7 +58,7 @@ def reach(tmp_path: Path) -> dict[str, str]:
 def described_job(running_job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
     """It has told what it is made of, and has dead letters."""
     monkeypatch.setenv("ENDMARK_RELATION_URL", "sqlite://")
-    running_job.database.describe(PIPELINE, describe(load(AUCTION)).model_dump())
+    running_job.database.pipelines.describe(PIPELINE, describe(load(AUCTION)).model_dump())
     letters = [("bids", 0, at, "not_json", "Expecting value", HOSTILE) for at in range(60)]
     write_letters(tmp_path / "dead_letters", [*letters, ("items", 0, 7, "wrong_type", "no number", None)])
     return running_job
@@ -106,7 +106,7 @@ def test_graph_ledger_and_lookup_say_what_the_job_has_told(described_job: Job, p
         described_job,
         page,
     )
-    batch = described_job.database.latest_batch(PIPELINE)
+    batch = described_job.database.batches.latest(PIPELINE)
     assert batch is not None
     expect(page.locator("#blocks")).to_contain_text("1,234 rows wait for a lookup")
     expect(page.locator("#blocks")).to_contain_text("items: progress is held back by partition 2")
@@ -183,7 +183,7 @@ def test_graph_has_each_step_by_name(running_job: Job, page: Page, pictures: Pat
     """A join of three streams, chained lookups, groups behind it: no line runs through another box."""
     found = FULFILMENT.model_dump(by_alias=True)
     found["publish"]["by_country"] = {"topic": "countries", "mode": "changes"}
-    running_job.database.describe(PIPELINE, describe(Pipeline.model_validate(found)).model_dump())
+    running_job.database.pipelines.describe(PIPELINE, describe(Pipeline.model_validate(found)).model_dump())
     page.goto(f"{page.url.partition('#')[0]}#graph")
     page.reload()
     graph = page.locator("#graph-picture").get_by_role("img")
@@ -229,7 +229,7 @@ def test_a_row_step_behind_a_union_filters_rows_of_all_members(running_job: Job,
     found = document()
     found["steps"] |= {"sold": {"from": "orders", "where": "total > 0"}}
     found["steps"]["paid"] |= {"join": ["sold", "payments"]}
-    running_job.database.describe(PIPELINE, describe(Pipeline.model_validate(found)).model_dump())
+    running_job.database.pipelines.describe(PIPELINE, describe(Pipeline.model_validate(found)).model_dump())
     page.goto(f"{page.url.partition('#')[0]}#graph")
     page.reload()
     graph = page.locator("#graph-picture").get_by_role("img")
@@ -250,7 +250,7 @@ def test_lines_of_a_large_graph_do_not_cross(
     running_job: Job, page: Page, pictures: Path, width: int
 ) -> None:
     """No line crosses another or comes close to a box. The text is as large as ever."""
-    running_job.database.describe(PIPELINE, wide_description().model_dump())
+    running_job.database.pipelines.describe(PIPELINE, wide_description().model_dump())
     page.set_viewport_size({"width": width, "height": 900})
     page.goto(f"{page.url.partition('#')[0]}#graph")
     page.reload()
@@ -311,7 +311,7 @@ def test_a_question_is_kept_while_batches_come_and_refused_in_words(described_jo
 
 def test_long_names_of_steps_fit_their_boxes_and_cards(running_job: Job, page: Page, pictures: Path) -> None:
     told = describe(FULFILMENT).model_dump_json().replace("known", LONG)
-    running_job.database.describe(PIPELINE, json.loads(told))
+    running_job.database.pipelines.describe(PIPELINE, json.loads(told))
     page.goto(f"{page.url.partition('#')[0]}#knobs")
     page.reload()
     card = page.get_by_role("region", name=f"steps.{LONG}.lookup.time_per_batch")
@@ -338,7 +338,7 @@ def test_long_names_of_steps_fit_their_boxes_and_cards(running_job: Job, page: P
 def test_long_names_of_streams_and_columns_fit_a_phone(running_job: Job, page: Page) -> None:
     told = describe(FULFILMENT).model_dump_json()
     told = told.replace("shipments", f"shipments_{LONG}").replace("order_id", f"order_id_{LONG}")
-    running_job.database.describe(PIPELINE, json.loads(told))
+    running_job.database.pipelines.describe(PIPELINE, json.loads(told))
     page.set_viewport_size({"width": 390, "height": 900})
     for view, shown in (
         ("graph", page.locator("#blocks").get_by_text(f"shipments_{LONG} has sent no record")),
@@ -431,7 +431,7 @@ def test_lookup_names_its_strategy_and_what_auto_would_choose(
     expect(strategy).to_contain_text(re.compile(waited + r"[\d.]+k?.rows/s predicted on one core"))
     instead = r"auto would choose batched instead: the keys of the oldest waiting rows, in lists of 2,000\. "
     expect(strategy).to_contain_text(re.compile(instead + r"By what reads cost .*, [\d.]+ times as many\."))
-    described_job.database.record_turns(
+    described_job.database.turns.record(
         PIPELINE,
         described_job.batch_id,
         [turn_of("steps.known.lookup.strategy", "auto")],
@@ -458,7 +458,7 @@ def test_join_holds_its_predicted_state_against_the_measured_one(
     expect(page.locator("#join-no-plan")).to_contain_text(
         "once endmark plan FILE --ops-url URL has predicted"
     )
-    batch = described_job.database.latest_batch(PIPELINE)
+    batch = described_job.database.batches.latest(PIPELINE)
     assert batch is not None
     forecast = join_forecast_of(20_000.0, batch.committed_at)
     forecasts.store(described_job.database, PIPELINE, forecast)
@@ -517,7 +517,7 @@ def test_a_stream_alone_has_no_view_of_a_join(
 ) -> None:
     """Its lookup leads to the tables, its promises free no rows, and its silence holds up nobody."""
     monkeypatch.setenv("ENDMARK_RELATION_URL", "sqlite://")
-    running_job.database.describe(PIPELINE, describe(alone(load(AUCTION), "bids")).model_dump())
+    running_job.database.pipelines.describe(PIPELINE, describe(alone(load(AUCTION), "bids")).model_dump())
     page.goto(f"{page.url.partition('#')[0]}#join")
     page.reload()
     links = page.get_by_role("navigation", name="Views").get_by_role("link")
@@ -550,7 +550,7 @@ def test_turns_and_replays_of_other_days_have_their_date(
     described_job: Job, page: Page, tmp_path: Path
 ) -> None:
     """A turn of three weeks ago looked as if it were of today."""
-    described_job.database.record_turns(PIPELINE, 5, [turn_of("batch.records", 600)], {})
+    described_job.database.turns.record(PIPELINE, 5, [turn_of("batch.records", 600)], {})
     with described_job.database.engine.begin() as connection:
         place = {"pipeline": PIPELINE, "topic": "bids", "partition": 0, "offset": 59}
         done = {"at": 1.0, "by": "Ann", "changed": False, "to_offset": 60}

@@ -13,7 +13,7 @@ from pathlib import Path
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from endmark.control.database import OpsDatabase
+from endmark.control.ops_database.database import OpsDatabase
 from endmark.driver.options import JobOptions
 from endmark.driver.planned_batches import newest
 from endmark.driver.stop import StopRequest
@@ -126,7 +126,7 @@ class Home:
     def run_of(self, batch: int) -> str:
         """Return the id of the run that has finished a batch, or finished it again."""
         with closing(OpsDatabase(f"sqlite:///{self.directory / 'ops.db'}")) as ops:
-            first, *_ = ops.batches_after(self.world.pipeline(self.name).name, batch - 1, 1_000)
+            first, *_ = ops.batches.after(self.world.pipeline(self.name).name, batch - 1, 1_000)
         assert first.batch_id == batch
         return first.run_id
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from deltalake import DeltaTable
 from kafka import KafkaProducer
 
-from endmark.control.knobs import as_number
+from endmark.control.tuning.knobs import as_number
 from endmark.embedded.broker import Broker
 from endmark.embedded.process import ManagedProcess
 from endmark.pipeline import Pipeline

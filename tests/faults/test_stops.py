@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from endmark.control.database import OpsDatabase
+from endmark.control.ops_database.database import OpsDatabase
 from endmark.embedded.broker import Broker
 from endmark.embedded.jars import spark_jars
 from endmark_feed.auction_feed import FeedOptions
@@ -107,7 +107,7 @@ def start(warehouse: Warehouse) -> Iterator[Callable[..., Job]]:
 def run_state(warehouse: Warehouse) -> tuple[str, str | None]:
     """State and error of the newest run."""
     with closing(OpsDatabase(warehouse.ops_url)) as ops:
-        run = ops.latest_run("auction")
+        run = ops.runs.latest("auction")
     assert run is not None
     return run["state"], run["error"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from endmark.control.database import OpsDatabase
+from endmark.control.ops_database.database import OpsDatabase
 from endmark.embedded.broker import Broker
 from endmark.embedded.process import ManagedProcess
 from endmark.metrics import sample
@@ -67,7 +67,7 @@ def test_killed_while_rows_wait(
 
     def waited() -> bool:
         with closing(OpsDatabase(ops_url)) as ops:
-            batches = ops.batches_after("sales", -1, 100)
+            batches = ops.batches.after("sales", -1, 100)
         return len(batches) > 2 and any(batch.samples.get(WAITING, 0) > 0 for batch in batches)
 
     killed = job()

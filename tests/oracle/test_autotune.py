@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.control.autotune import WHO, Autotune, ReadTurn, Spent, Tuned
+from endmark.control.tuning.autotune import WHO, Autotune, ReadTurn, Spent, Tuned
 from endmark.metrics import Samples
 from support.cases import cases
 

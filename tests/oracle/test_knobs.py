@@ -13,8 +13,8 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from endmark.control.database import OpsDatabase
-from endmark.control.knobs import filed, steps_of
+from endmark.control.ops_database.database import OpsDatabase
+from endmark.control.tuning.knobs import filed, steps_of
 from endmark.engine.snapshot_parts import decode_parts
 from endmark.operators.stream_join.presets import PRESETS
 from endmark.pipeline import Pipeline
@@ -129,8 +129,8 @@ def test_the_audit_is_one_order(data: st.DataObject, buckets: int) -> None:
                 tasks.batch(located[at : at + size])
                 heard = [turn for report in tasks.reports for turn in report.get("turns", [])]
                 for _ in range(data.draw(st.integers(1, 2))):
-                    ops.record_turns("small", number, heard, filed(steps_of(pipeline)))
-            found = list(ops.turns("small"))
+                    ops.turns.record("small", number, heard, filed(steps_of(pipeline)))
+            found = list(ops.turns.of("small"))
         assert tasks.held() == [told] * buckets
 
     assert [

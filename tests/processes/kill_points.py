@@ -111,7 +111,8 @@ class Batch:
 
 def set_points(batch: Batch) -> None:
     """Wrap the calls of the sink."""
-    from endmark.control.database import OpsDatabase
+    from endmark.control.ops_database.batches import Batches
+    from endmark.control.ops_database.runs import Runs
     from endmark.driver.table_log import TableLog
     from endmark.spark.sink import Sink
 
@@ -132,11 +133,11 @@ def set_points(batch: Batch) -> None:
         setattr(owner, name, outer)
 
     around(Sink, "__call__", lambda _packed, number: batch.begin(number), lambda: batch.at("sink left"))
-    around(OpsDatabase, "require_last", lambda *_: batch.tasks_done())
+    around(Runs, "require_last", lambda *_: batch.tasks_done())
     around(TableLog, "commit", lambda *_: batch.before_table())
     around(
-        OpsDatabase,
-        "record_batch",
+        Batches,
+        "record",
         lambda *_: batch.at("tables written"),
         lambda: batch.at("batch recorded"),
     )

@@ -17,7 +17,8 @@ from typing import Self
 import sqlalchemy as sa
 from deltalake import DeltaTable
 
-from endmark.control.database import FinishedBatch, OpsDatabase
+from endmark.control.ops_database.batches import FinishedBatch
+from endmark.control.ops_database.database import OpsDatabase
 from endmark.driver.checkpoint import app_id_of
 from endmark.driver.planned_batches import newest
 from endmark.embedded.mariadb import MariaDb
@@ -208,7 +209,7 @@ class Rig:
 
     def batch(self) -> FinishedBatch | None:
         """Return the last batch that a job has finished."""
-        return self._ops.latest_batch(self.warehouse.name)
+        return self._ops.batches.latest(self.warehouse.name)
 
     def batches(self) -> int:
         batch = self.batch()
@@ -266,7 +267,7 @@ class Rig:
 
     def turns(self) -> list[str]:
         """Return the names of all knobs that the job has read a turn of."""
-        return [turn["name"] for turn in self._ops.turns(self.warehouse.name)]
+        return [turn["name"] for turn in self._ops.turns.of(self.warehouse.name)]
 
 
 def _with_tests() -> str:

@@ -78,7 +78,7 @@ class Oracle:
             ends[at] = ends.get(at, 0) + 1
         control = self._world.pipeline.control_topic, 0
         ends[control] = ends.get(control, 0) + outcome.pulses
-        told = {} if outcome.ledger.latest is None else outcome.ledger.latest[1]
+        told = {} if outcome.ledger.batches.last is None else outcome.ledger.batches.last[1]
         for (topic, partition), end in ends.items():
             read = told.get(topic, {}).get(str(partition), 0)
             if read != end:
@@ -88,11 +88,11 @@ class Oracle:
         """Counters are exact, though batches were repeated."""
         for stream, declared in self._world.pipeline.streams.items():
             mine = sum(record.topic == declared.topic for record in self._world.records)
-            counted = outcome.ledger.total("records_total")[sample("records_total", stream=stream)]
+            counted = outcome.ledger.batches.total("records_total")[sample("records_total", stream=stream)]
             if mine != counted:
                 yield f"stream {stream}: {counted} records are counted, and there are {mine}"
         for table, counter in (("dead_letters", "dead_letters_total"), ("violations", "violations_total")):
-            counted = outcome.ledger.total(counter).total()
+            counted = outcome.ledger.batches.total(counter).total()
             if len(outcome.tables[table]) != counted:
                 yield f"table {table}: {counted} rows are counted, and there are {len(outcome.tables[table])}"
 

@@ -288,12 +288,12 @@ class Run:
         """Run the job in one process of the driver; return whether everything is done."""
         job, pipeline = self._job, self._job.world.pipeline
         process_caches._caches_of_job.cache_clear()
-        pace = Pace(pipeline, self._ledger.turns, fixed=False, clock=lambda: self._clock.seconds)
+        pace = Pace(pipeline, self._ledger.turns.all, fixed=False, clock=lambda: self._clock.seconds)
         pulse = Pulse("", pipeline.control_topic)
         run = JobRun(job.app_id, "run", job.tables, {}, self._ledger, job.partitions, self._faults.say)  # type: ignore[arg-type]
         sink = Sink(pipeline, run, pulse, pace, Quarantine(pipeline))
-        if self._ledger.latest is not None:
-            pulse.batch_done(*self._ledger.latest)
+        if self._ledger.batches.last is not None:
+            pulse.batch_done(*self._ledger.batches.last)
         self._plan_tasks(sink)
         pace.start()
         while self._plan(pulse, pace):

@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from endmark.control.autotune import WHO
-from endmark.control.database import OpsDatabase
-from endmark.control.knobs import filed, knobs_of, steps_of, turned
+from endmark.control.ops_database.database import OpsDatabase
+from endmark.control.tuning.autotune import WHO
+from endmark.control.tuning.knobs import filed, knobs_of, steps_of, turned
 from endmark.embedded.broker import Broker
 from endmark.operators.lookup.strategies import STRATEGIES
 from endmark.pipeline.file import load
@@ -204,7 +204,7 @@ def _turned_and_killed(storm: Storm, warehouse: Warehouse) -> dict[int, tuple[st
 def _tuned(warehouse: Warehouse) -> int:
     """How many turns are the job's own."""
     with closing(OpsDatabase(warehouse.ops_url)) as ops:
-        return sum(turn["by"] == WHO for turn in ops.turns("auction"))
+        return sum(turn["by"] == WHO for turn in ops.turns.of("auction"))
 
 
 def _changes(chance: random.Random, count: int) -> list[tuple[str, Any]]:
@@ -219,7 +219,7 @@ def _checked_audit(warehouse: Warehouse, sent: dict[int, tuple[str, str, Any]]) 
     assert sorted(knobs_of(steps)) == sorted(VALUES)
     held = filed(steps)
     with closing(OpsDatabase(warehouse.ops_url)) as ops:
-        turns = list(ops.turns("auction"))
+        turns = list(ops.turns.of("auction"))
     offsets = [turn["offset"] for turn in turns]
     assert offsets == sorted(set(offsets))
     assert [turn["offset"] for turn in turns if turn["by"] != WHO] == sorted(sent)

@@ -11,8 +11,8 @@ from typing import Any
 
 from kafka import KafkaProducer
 
-from endmark.control.autotune import WHO
-from endmark.control.database import OpsDatabase
+from endmark.control.ops_database.database import OpsDatabase
+from endmark.control.tuning.autotune import WHO
 from endmark.embedded.broker import Broker
 from endmark.embedded.mariadb import MariaDb
 from endmark.kafka.sending import send
@@ -29,7 +29,7 @@ BATCHES = 120  # as many as a move that noise made look bad rests, and those aro
 
 def turns(warehouse: Warehouse) -> list[dict[str, Any]]:
     with closing(OpsDatabase(warehouse.ops_url)) as ops:
-        return list(ops.turns("auction"))
+        return list(ops.turns.of("auction"))
 
 
 def feed(bootstrap: str) -> None:

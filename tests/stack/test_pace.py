@@ -9,7 +9,8 @@ from typing import Any
 
 from kafka import KafkaProducer
 
-from endmark.control.database import FinishedBatch, OpsDatabase
+from endmark.control.ops_database.batches import FinishedBatch
+from endmark.control.ops_database.database import OpsDatabase
 from endmark.embedded.broker import Broker
 from endmark.embedded.process import ManagedProcess
 from endmark.kafka.sending import send
@@ -45,7 +46,7 @@ class Turned:
 
         def read_by() -> list[int]:
             with closing(OpsDatabase(self._warehouse.ops_url)) as ops:
-                return [turn["batch_id"] for turn in ops.turns("auction") if turn["offset"] == offset]
+                return [turn["batch_id"] for turn in ops.turns.of("auction") if turn["offset"] == offset]
 
         wait_for(lambda: read_by() != [], job)
         return read_by()[0]
@@ -54,13 +55,13 @@ class Turned:
         """Store a turn to something that a knob cannot be turned to, behind all others."""
         place = {"partition": 0, "offset": 1_000_000, "set_at": 7.0, "by": "Bo", "why": None}
         with closing(OpsDatabase(self._warehouse.ops_url)) as ops:
-            ops.record_turns("auction", 1, [{**place, "name": name, "value": value, "refused": None}], {})
+            ops.turns.record("auction", 1, [{**place, "name": name, "value": value, "refused": None}], {})
 
     def after(self, job: ManagedProcess, batch_id: int, count: int) -> list[FinishedBatch]:
         """So many batches from the second one after."""
         wait_for(lambda: self._warehouse.batches() > batch_id + 1 + count, job)
         with closing(OpsDatabase(self._warehouse.ops_url)) as ops:
-            return list(ops.batches_after("auction", batch_id + 1, count))
+            return list(ops.batches.after("auction", batch_id + 1, count))
 
 
 def records(batch: FinishedBatch) -> float:

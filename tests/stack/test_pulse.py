@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from endmark.control.database import OpsDatabase
+from endmark.control.ops_database.database import OpsDatabase
 from endmark.driver.topics import make_topic
 from endmark.embedded.broker import Broker
 from endmark.embedded.mariadb import MariaDb
@@ -138,7 +138,7 @@ def test_what_the_last_full_batch_leaves_comes_out(tmp_path: Path) -> None:
     assert report.ok, report.to_json()
     assert pulses > 1  # one sets a knob
     with closing(OpsDatabase(warehouse.ops_url)) as ops:
-        turns = ops.turns("auction")
+        turns = ops.turns.of("auction")
     assert [(turn["before"], turn["value"], turn["by"]) for turn in turns] == [
         ("auto", "inlj", "Ann"),
         ("inlj", "sacn", "Ann"),

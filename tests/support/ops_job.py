@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from endmark.control.database import OpsDatabase
 from endmark.control.description import describe
-from endmark.control.forecasts import (
+from endmark.control.ops_database.database import OpsDatabase
+from endmark.control.ops_database.forecasts import (
     ForMemory,
     ForPreset,
     JoinStateForecast,
@@ -20,7 +20,7 @@ from endmark.control.forecasts import (
     StreamPremises,
     StreamState,
 )
-from endmark.control.tables import batches
+from endmark.control.ops_database.tables import batches
 from endmark.metrics import Samples, sample
 from endmark.operators.stream_join.presets import Preset
 from endmark.pipeline.file import load
@@ -40,8 +40,8 @@ class Job:
     random: random.Random = field(default_factory=lambda: random.Random(7))
 
     def start(self) -> None:
-        self.database.start_run(self.run_id, PIPELINE, "app", "/checkpoint")
-        self.database.set_run_state(self.run_id, "running")
+        self.database.runs.start(self.run_id, PIPELINE, "app", "/checkpoint")
+        self.database.runs.set_state(self.run_id, "running")
 
     def commit(self, age: float = 0.0, told: Samples | None = None, now: float | None = None) -> Samples:
         """Record the next batch, committed `age` seconds before `now`, with samples `told` added to its own.
@@ -51,8 +51,8 @@ class Job:
         """
         self.batch_id += 1
         samples = self._samples(self.batch_id) | (told or {})
-        self.database.sign_of_life(self.run_id)
-        self.database.record_batch(PIPELINE, self.batch_id, self.run_id, samples, {"bids": {"0": 1}})
+        self.database.runs.sign_of_life(self.run_id)
+        self.database.batches.record(PIPELINE, self.batch_id, self.run_id, samples, {"bids": {"0": 1}})
         # A reader between the two writes would see the batch change, so a batch of now is written once.
         if age or now is not None:
             at = (time.time() if now is None else now) - age
@@ -220,7 +220,7 @@ def join_forecast_of(rows: float, measured_until: float | None = None) -> JoinSt
 def described_job(database: OpsDatabase) -> Job:
     """Start a job that has stored the description of the auction, and has no batch yet."""
     pipeline = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"})
-    database.describe(PIPELINE, describe(pipeline).model_dump())
+    database.pipelines.describe(PIPELINE, describe(pipeline).model_dump())
     job = Job(database)
     job.start()
     return job

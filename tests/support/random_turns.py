@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from endmark.control.knobs import knobs_of, steps_of
+from endmark.control.tuning.knobs import knobs_of, steps_of
 from endmark.pipeline import Pipeline
 from endmark.wire.control import Turn
 from support.verify_world import Record

@@ -9,7 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from endmark.control.database import FinishedBatch, OpsDatabase
+from endmark.control.ops_database.batches import FinishedBatch
+from endmark.control.ops_database.database import OpsDatabase
 from endmark.demo.choreography import json_lines
 from endmark.embedded.process import ManagedProcess
 from endmark.pipeline.file import load
@@ -99,7 +100,7 @@ class Warehouse:
 
     def batch(self) -> FinishedBatch | None:
         with closing(OpsDatabase(self.ops_url)) as ops:
-            return ops.latest_batch(self.name)
+            return ops.batches.latest(self.name)
 
     def batches(self) -> int:
         batch = self.batch()

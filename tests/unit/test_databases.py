@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from endmark.control.database import OpsDatabase
+from endmark.control.ops_database.database import OpsDatabase
 from endmark.databases import database_url
 from endmark.errors import ConfigError, MissingPartError
 from endmark.relation.connection import engine

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 import pytest
 from packaging.requirements import Requirement
 
-from endmark.control.database import OpsDatabase
 from endmark.control.description import describe
+from endmark.control.ops_database.database import OpsDatabase
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from support.ops_job import API, PIPELINE, Job, costs_of
@@ -137,7 +137,7 @@ def test_the_sidecar(installed: Callable[[str], Installed], tmp_path: Path) -> N
     url = f"sqlite:///{tmp_path / 'ops.db'}"
     with closing(OpsDatabase(url)) as database:
         pipeline = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"})
-        database.describe(PIPELINE, describe(pipeline).model_dump())
+        database.pipelines.describe(PIPELINE, describe(pipeline).model_dump())
         job = Job(database)
         job.start()
         job.commit(told=costs_of("sellers", 1000))

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from endmark.control.database import OpsDatabase
+from endmark.control.ops_database.database import OpsDatabase
 from endmark.demo.choreography import json_lines
 from endmark.embedded.process import ManagedProcess
 from endmark.errors import EndmarkError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from endmark.control.database import FinishedBatch
+    from endmark.control.ops_database.batches import FinishedBatch
     from endmark.pipeline import Pipeline
     from endmark_benchmarks.workloads.measured import Measured
     from endmark_benchmarks.workloads.recorded import Servers
@@ -72,7 +72,7 @@ class Job:
     def batches(self) -> list[FinishedBatch]:
         """Return the job's batches as it has reported them, the oldest first."""
         with closing(OpsDatabase(self.ops_url)) as ops:
-            return list(ops.batches_after(self.pipeline.name, -1, _ALL))
+            return list(ops.batches.after(self.pipeline.name, -1, _ALL))
 
     @property
     def ops_url(self) -> str:

@@ -18,7 +18,7 @@ from endmark_feed.message import BIDS, ITEMS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from endmark.control.database import FinishedBatch
+    from endmark.control.ops_database.batches import FinishedBatch
     from endmark_benchmarks.workloads.recorded_feed import Fed
 
 LAG_SECONDS = 3.0  # that a job which keeps up may have

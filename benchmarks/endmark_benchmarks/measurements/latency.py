@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from endmark.control.database import OpsDatabase
+from endmark.control.ops_database.database import OpsDatabase
 from endmark.demo.choreography import caught_up, json_lines
 from endmark.embedded.broker import Broker
 from endmark.embedded.mariadb import MariaDb

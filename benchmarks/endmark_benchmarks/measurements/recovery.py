@@ -25,7 +25,7 @@ from endmark_benchmarks.workloads.recorded import running
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from endmark.control.database import FinishedBatch
+    from endmark.control.ops_database.batches import FinishedBatch
     from endmark.embedded.process import ManagedProcess
     from endmark_benchmarks.workloads.recorded import Recorded
 

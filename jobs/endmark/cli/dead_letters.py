@@ -22,14 +22,14 @@ from endmark.cli.options import (
     kafka_of,
     warehouse_of,
 )
-from endmark.control.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
+from endmark.control.dead_letters.search import Coordinates, DeadLetter, Search, dead_letter, dead_letters
 from endmark.errors import ConfigError
 from endmark.pipeline.file import load
 from endmark.storage import Location, delta_table, location
 
 if TYPE_CHECKING:
-    from endmark.control.database import OpsDatabase
-    from endmark.control.replayed_letters import Chosen
+    from endmark.control.dead_letters.replayed_letters import Chosen
+    from endmark.control.ops_database.database import OpsDatabase
     from endmark.kafka.cluster import ClusterOrAddress
     from endmark.pipeline import Pipeline
 
@@ -71,8 +71,8 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show all of one dead letter, and who replayed it."""
-    from endmark.control.database import opened
-    from endmark.control.replays import replayed
+    from endmark.control.dead_letters.replays import replayed
+    from endmark.control.ops_database.database import opened
 
     letter = dead_letter(_table(pipeline, warehouse), Coordinates.parse(at))
     with opened(ops_url) as ops:
@@ -113,8 +113,8 @@ def replay(
     No dead letter is sent twice. One alone may be sent with another value. A row comes behind newer ones
     then, so it is a violation if it is late by now or its key is closed.
     """
-    from endmark.control.database import opened
-    from endmark.control.replayed_letters import choose, replay_all
+    from endmark.control.dead_letters.replayed_letters import choose, replay_all
+    from endmark.control.ops_database.database import opened
 
     mended = (value is not None) + (value_file is not None)
     if (at is None) == (where is None) or mended > (where is None):
@@ -153,7 +153,7 @@ def _replay_one(
     ops: OpsDatabase, kafka: ClusterOrAddress, spec: Pipeline, letter: DeadLetter, sent: bytes | None, by: str
 ) -> tuple[dict[str, Any], str]:
     """Replay one dead letter; say so for programs and for people."""
-    from endmark.control.replays import replay as send_again
+    from endmark.control.dead_letters.replays import replay as send_again
 
     if letter.at.topic == spec.control_topic:
         raise ConfigError(f"{letter.at} is a control record; turn the knob: endmark knobs set")

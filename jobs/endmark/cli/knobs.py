@@ -10,8 +10,8 @@ import typer
 
 from endmark.cli.callers import caller
 from endmark.cli.options import OPS_URL, AsJson, Bootstrap, OpsUrl, PipelineFile, kafka_of
-from endmark.control.changes import rule_of
-from endmark.control.knobs import about_knob, filed, steps_of, turned
+from endmark.control.tuning.changes import rule_of
+from endmark.control.tuning.knobs import about_knob, filed, steps_of, turned
 from endmark.pipeline.change_rules import Change, ChangeRule, Knob
 from endmark.pipeline.file import load
 from endmark.wire.control import Turn
@@ -29,11 +29,11 @@ def list_knobs(
     as_json: AsJson = False,
 ) -> None:
     """Show each knob with its value, and each turn with its time and author; durations are in seconds."""
-    from endmark.control.database import opened
+    from endmark.control.ops_database.database import opened
 
     spec = load(pipeline, asks_relations=False)
     with opened(ops_url) as ops:
-        turns = ops.turns(spec.name)
+        turns = ops.turns.of(spec.name)
     steps = steps_of(spec)
     values = filed(steps)
     values |= {

@@ -50,7 +50,7 @@ def migrate(
     --yes it puts the old checkpoint and its tables aside, so the job must be stopped. The next start of the
     job reads Kafka from its first records.
     """
-    from endmark.control.database import opened
+    from endmark.control.ops_database.database import opened
     from endmark.driver.checkpoint import app_id_of, claimed
     from endmark.driver.migration import held, made_with, plan
     from endmark.engine.streams import check_conditions
@@ -63,8 +63,8 @@ def migrate(
     ranges = held(spec, kafka_of(spec.kafka, bootstrap))
     with opened(ops_url) as ops:
         if yes and not isinstance(old, Path):  # an object store has no lock
-            ops.require_stopped(spec.name)
-        batch = ops.latest_batch(spec.name)
+            ops.runs.require_stopped(spec.name)
+        batch = ops.batches.latest(spec.name)
     kept = {} if batch is None else batch.samples
     rows = int(sum(value for name, value in kept.items() if name.startswith("state_rows{")))
     known = None if yes else app_id_of(old)

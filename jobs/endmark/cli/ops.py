@@ -177,7 +177,7 @@ def forget(
 
     Its tables and its checkpoint stay. Its job must be stopped, and would come back with its next start.
     """
-    from endmark.control.database import opened
+    from endmark.control.ops_database.database import opened
 
     with opened(ops_url) as ops:
         if not ops.forget(pipeline):

@@ -16,7 +16,7 @@ from endmark.pipelines import AUCTION
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from endmark.control.database import FinishedBatch
+    from endmark.control.ops_database.batches import FinishedBatch
 
 
 def _bytes(text: str) -> int:
@@ -74,8 +74,8 @@ def plan(
 
     The state is predicted for a join of two streams.
     """
-    from endmark.control import forecasts
-    from endmark.control.database import opened
+    from endmark.control.ops_database import forecasts
+    from endmark.control.ops_database.database import opened
     from endmark.planning.join_forecast import forecast_join, is_predictable, measured, with_given
     from endmark.planning.join_state import BATCHES
     from endmark.planning.lookup_forecast import UnpagedError, forecast
@@ -88,7 +88,7 @@ def plan(
     batches: Sequence[FinishedBatch] = ()
     if ops_url:
         with opened(ops_url) as database:
-            batches = database.batches_after(spec.name, -1, BATCHES)
+            batches = database.batches.after(spec.name, -1, BATCHES)
     is_planned = is_predictable(spec) or lag is not None or any(given.values())
     figures = with_given(spec, measured(spec, batches), given, lag) if is_planned else None
     join = None if figures is None else forecast_join(spec, figures, buckets)

@@ -42,7 +42,7 @@ def verify(
     The job must be stopped or idle, and Kafka must hold all records that it has read. Its checkpoint has the
     first offsets, those with columns that were added later, and the first batches of published topics.
     """
-    from endmark.control.database import offsets_read
+    from endmark.control.ops_database.database import offsets_read
     from endmark.driver.checkpoint import first_offsets, gaps, start_offsets
     from endmark.driver.published_topics import known_topics
     from endmark.verify.read.added_columns import AddedColumns

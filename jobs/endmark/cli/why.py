@@ -26,10 +26,10 @@ def why(
 
     The running job answers from its state, when the batch that reads the question is over.
     """
-    from endmark.control.askable_keys import keys_of, read_key
-    from endmark.control.database import opened
-    from endmark.control.questions import ask
-    from endmark.control.reasons import sentences
+    from endmark.control.ops_database.database import opened
+    from endmark.control.questions.ask import ask
+    from endmark.control.questions.askable_keys import keys_of, read_key
+    from endmark.control.questions.reasons import sentences
 
     spec = load(pipeline, asks_relations=False)
     question = Question(read_key(keys_of(spec), key), caller(by))

@@ -1,1 +1,1 @@
-"""Control of a job: the ops database that job and sidecar share, knobs, autotune, pulse and replays."""
+"""What a job and its sidecar tell each other, in the ops database and in the control topic."""

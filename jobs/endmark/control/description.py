@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel
 
-from endmark.control.askable_keys import keys_of
-from endmark.control.knobs import Steps, as_number, steps_of
+from endmark.control.questions.askable_keys import keys_of
+from endmark.control.tuning.knobs import Steps, as_number, steps_of
 from endmark.pipeline.boundedness import states
 from endmark.pipeline.tables import kind_of
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kafka import KafkaProducer
 
-    from endmark.control.tuning import Tuning
+    from endmark.control.tuning.job_autotune import Tuning
     from endmark.kafka.cluster import ClusterOrAddress
     from endmark.metrics import Samples
 

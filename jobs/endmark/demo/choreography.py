@@ -20,7 +20,7 @@ from kafka import KafkaConsumer, TopicPartition
 from rich.console import Console
 from rich.live import Live
 
-from endmark.control.database import OpsDatabase
+from endmark.control.ops_database.database import OpsDatabase
 from endmark.demo.kills import Kills
 from endmark.demo.view import DemoState, live_view, lookup_lines
 from endmark.embedded.broker import Broker
@@ -262,7 +262,7 @@ class _Demo:
                 live.update(live_view(state))
                 if not job.running:
                     raise MissingPartError(f"the job ended: {_last_error(job.log)}; see {job.log}")
-                batch = state.ops.latest_batch(state.pipeline)
+                batch = state.ops.batches.latest(state.pipeline)
                 if feed.running or (batch is not None and batch.batch_id > newest):
                     since = time.monotonic()
                 newest = -1 if batch is None else batch.batch_id
@@ -297,7 +297,7 @@ def caught_up(ops: OpsDatabase, pipeline: str, bootstrap: str) -> bool:
         pipeline: the pipeline's name.
         bootstrap: the broker's host:port.
     """
-    batch = ops.latest_batch(pipeline)
+    batch = ops.batches.latest(pipeline)
     # A batch that found the topics empty has no offsets.
     if batch is None or not batch.offsets or sample("batch_due_time_seconds") in batch.samples:
         return False

@@ -14,7 +14,7 @@ from endmark.metrics import Samples, sample, total
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from endmark.control.database import OpsDatabase
+    from endmark.control.ops_database.database import OpsDatabase
 
 _ALL = 1_000_000  # batches of a demo, of which none lasts for days
 _BESIDE = 3  # figures of a line; with four, their names were cut off in a terminal of 80 characters
@@ -51,8 +51,8 @@ def live_view(state: DemoState) -> Table:
 
 def _figures(state: DemoState) -> Iterator[tuple[str, str]]:
     """Yield figures, each with its name."""
-    batch = state.ops.latest_batch(state.pipeline)
-    run = state.ops.latest_run(state.pipeline)
+    batch = state.ops.batches.latest(state.pipeline)
+    run = state.ops.runs.latest(state.pipeline)
     totals = batch.totals if batch else {}
     seconds = totals.get("batch_seconds{phase=total}", 0.0)
     yield f"{state.fed:,}", "fed"
@@ -73,8 +73,8 @@ def _figures(state: DemoState) -> Iterator[tuple[str, str]]:
 
 def lookup_lines(state: DemoState) -> list[str]:
     """Say of each lookup what it has read, and how many rows have waited for it at most."""
-    batches = state.ops.batches_after(state.pipeline, -1, _ALL)
-    description = state.ops.description(state.pipeline)
+    batches = state.ops.batches.after(state.pipeline, -1, _ALL)
+    description = state.ops.pipelines.description(state.pipeline)
     if not batches or description is None:
         return []
     described = Description.model_validate(description)

@@ -51,7 +51,8 @@ def claimed(checkpoint: Location) -> Iterator[str]:
     Delta skips a batch whose (app id, batch id) it has seen. Batch ids restart at 0 with a new checkpoint, so
     an app id must not outlive its checkpoint. It is therefore a file of the checkpoint.
 
-    An object store has no locks. There, `endmark.control.database.OpsDatabase.start_run` admits one job.
+    An object store has no locks. There, `endmark.control.ops_database.runs.Runs.start`
+    admits one job.
 
     Raises:
         MissingPartError: another process holds the checkpoint, or the object store is away.

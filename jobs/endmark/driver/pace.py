@@ -23,7 +23,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from endmark.control.knobs import filed, steps_of
+from endmark.control.tuning.knobs import filed, steps_of
 from endmark.errors import EndmarkError
 
 if TYPE_CHECKING:

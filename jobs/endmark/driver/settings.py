@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
-from endmark.control.changes import PINNED, rule_of
+from endmark.control.tuning.changes import PINNED, rule_of
 from endmark.driver.one_spelling import avro_schemas, in_one_spelling, same_expression
 from endmark.pipeline.change_rules import Change
 from endmark.pipeline.duration_words import as_in_files

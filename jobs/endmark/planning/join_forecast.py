@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from endmark.control.forecasts import JoinStateForecast
+from endmark.control.ops_database.forecasts import JoinStateForecast
 from endmark.errors import ConfigError
 from endmark.metrics import sample
 from endmark.operators.stream_join.presets import PRESETS, Preset
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from endmark.control.database import FinishedBatch
+    from endmark.control.ops_database.batches import FinishedBatch
     from endmark.pipeline import JoinStep, Pipeline
 
 _PARTS = (0.25, 0.5, 1.0, 2.0, 4.0)  # predicted windows, as parts of those in the file

@@ -14,7 +14,7 @@ from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from endmark.control.database import FinishedBatch
+    from endmark.control.ops_database.batches import FinishedBatch
 
 BATCHES = 100  # figures are averages over so many last batches
 

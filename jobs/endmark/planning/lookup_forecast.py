@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from endmark.control.forecasts import ForMemory, LookupForecast
+from endmark.control.ops_database.forecasts import ForMemory, LookupForecast
 from endmark.domain import Domain
 from endmark.errors import ConfigError
 from endmark.operators.lookup.strategies import STRATEGIES

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 from sqlalchemy.exc import SQLAlchemyError
 
-from endmark.control.database import LOST_SECONDS, OpsDatabase, TakenError
 from endmark.control.description import describe
-from endmark.control.knobs import stale, steps_of, unreadable
+from endmark.control.ops_database.database import OpsDatabase
+from endmark.control.ops_database.runs import LOST_SECONDS, TakenError
+from endmark.control.ops_database.signs_of_life import SignsOfLife
 from endmark.control.pulse import Pulse
-from endmark.control.sign_of_life import SignsOfLife
-from endmark.control.tuning import Tuning
-from endmark.control.unread_turns import UnreadTurns
+from endmark.control.tuning.job_autotune import Tuning
+from endmark.control.tuning.knobs import stale, steps_of, unreadable
+from endmark.control.tuning.unread_turns import UnreadTurns
 from endmark.driver import checkpoint, published_topics
 from endmark.driver.dropped_records import named, new_gaps, refusal, require_repeatable
 from endmark.driver.moved_checkpoint import follow_move
@@ -120,7 +121,7 @@ def run_job(
             try:
                 with SignsOfLife(ops, run.run_id, say) as signs:
                     run = replace(run, gaps=_gaps(run, options, pipeline.control_topic, held, found, ends))
-                    ops.describe(pipeline.name, describe(pipeline, run.gaps).model_dump())
+                    ops.pipelines.describe(pipeline.name, describe(pipeline, run.gaps).model_dump())
                     stop.check()
                     say("starting Spark")
                     _run(pipeline, options, session, directories, run, signs, say, stop)
@@ -132,7 +133,7 @@ def run_job(
                 raise
             remember(by_name, app_id, options.checkpoint)
             is_done = options.available_now and not stop.event.is_set()
-            ops.set_run_state(run.run_id, "done" if is_done else "stopped")
+            ops.runs.set_state(run.run_id, "done" if is_done else "stopped")
 
 
 def _start_run(ops: OpsDatabase, run: JobRun, pipeline: str, options: JobOptions, stop: StopRequest) -> None:
@@ -144,7 +145,7 @@ def _start_run(ops: OpsDatabase, run: JobRun, pipeline: str, options: JobOptions
     locked, until = isinstance(at, Path), time.monotonic() + LOST_SECONDS
     while True:
         try:
-            ops.start_run(run.run_id, pipeline, run.app_id, str(at), locked=locked)
+            ops.runs.start(run.run_id, pipeline, run.app_id, str(at), locked=locked)
         except TakenError as error:
             if locked or time.monotonic() > until:
                 raise
@@ -158,7 +159,7 @@ def _start_run(ops: OpsDatabase, run: JobRun, pipeline: str, options: JobOptions
 def _store_failure(run: JobRun, state: str, cause: str | None = None) -> None:
     """Store the end of a run that an error ends. An ops database that is away must not hide that error."""
     try:
-        run.ops.set_run_state(run.run_id, state, cause)
+        run.ops.runs.set_state(run.run_id, state, cause)
     except (EndmarkError, SQLAlchemyError, OSError) as error:
         run.say(f"nobody learns from the ops database that the job is {state}: {error}")
 
@@ -275,7 +276,7 @@ def _run(
     def refused(name: str, value: Any) -> str | None:
         return stale(steps, name, value) or unreadable(unpaged, name, value)
 
-    for turn in run.ops.refuse_turns(pipeline.name, refused):
+    for turn in run.ops.turns.refuse(pipeline.name, refused):
         say(f"ignores what {turn['by']} turned in batch {turn['batch_id']}: {turn['refused']}")
     try:
         spark.streams.addListener(BatchListener(run.ops, pipeline.name))
@@ -310,10 +311,10 @@ def _run_queries(
     # A job that stops by itself reads no record that is sent after its start.
     tuning = None if options.available_now else Tuning(pipeline, run.ops)
     pulse = Pulse(options.bootstrap, pipeline.control_topic, tuning)
-    pace = Pace(pipeline, run.ops.turns(pipeline.name), fixed=options.available_now)
+    pace = Pace(pipeline, run.ops.turns.of(pipeline.name), fixed=options.available_now)
     quarantine = Quarantine(pipeline)
     sink = Sink(pipeline, run, pulse, pace, quarantine)
-    if (latest := run.ops.latest_batch(pipeline.name)) is not None:
+    if (latest := run.ops.batches.latest(pipeline.name)) is not None:
         pulse.batch_done(latest.samples, latest.offsets)
     turns = UnreadTurns(options.bootstrap, pipeline.control_topic, pulse.read)
     try:
@@ -334,7 +335,7 @@ def _run_queries(
             StallNotice(say),
         )
         query = queries.start()
-        run.ops.set_run_state(run.run_id, "running")
+        run.ops.runs.set_state(run.run_id, "running")
         say("running")
         queries.run(query, pulse, stop.event)
         if options.available_now:

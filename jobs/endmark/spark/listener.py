@@ -13,7 +13,7 @@ from endmark.metrics import Samples, sample
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from endmark.control.database import OpsDatabase
+    from endmark.control.ops_database.database import OpsDatabase
 
 # Spark's names for the phases of a batch, and ours.
 _PHASES = {
@@ -51,7 +51,7 @@ class BatchListener(StreamingQueryListener):
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         progress = json.loads(event.progress().json())
-        self._ops.amend_batch(self._pipeline, progress["batchId"], samples(progress), read(progress))
+        self._ops.batches.amend(self._pipeline, progress["batchId"], samples(progress), read(progress))
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
         pass

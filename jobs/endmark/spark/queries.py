@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from endmark.control.pulse import Pulse
-    from endmark.control.unread_turns import UnreadTurns
+    from endmark.control.tuning.unread_turns import UnreadTurns
     from endmark.driver.options import JobOptions
     from endmark.driver.pace import Pace
     from endmark.driver.quarantine import Quarantine

@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812  # the name every Spark program gives it
 
-from endmark.control.knobs import filed, steps_of
+from endmark.control.tuning.knobs import filed, steps_of
 from endmark.driver.table_log import TableLog
 from endmark.driver.topics import require_counted
 from endmark.engine import channels
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from endmark.control.database import OpsDatabase
+    from endmark.control.ops_database.database import OpsDatabase
     from endmark.control.pulse import Pulse
     from endmark.driver.pace import Pace
     from endmark.driver.quarantine import Quarantine
@@ -124,12 +124,12 @@ class Sink:
             samples[sample("compute_seconds")] = perf_counter() - started
             files = self._files(output[channels.FILES], patterns)
             # A batch that was planned before a later run began has the same offsets in both runs.
-            self._ops.require_last(self._run_id)
+            self._ops.runs.require_last(self._run_id)
             samples |= self._commit(files, batch_id)
             samples |= latency_samples((report.get("times", {}) for report in reports), time.time())
             if self._topics:
                 samples |= self._publish(packed, files, list(patterns), batch_id)
-            self._ops.record_batch(self._pipeline.name, batch_id, self._run_id, samples, offsets)
+            self._ops.batches.record(self._pipeline.name, batch_id, self._run_id, samples, offsets)
             for line in lines(
                 [failed for report in reports for failed in report.get("failures", [])], batch_id
             ):
@@ -137,9 +137,9 @@ class Sink:
             for why in {ignored: None for report in reports for ignored in report.get("ignored", [])}:
                 self._say(f"batch {batch_id}: ignores a knob in state, as if it had never been turned: {why}")
             turns = [turn for report in reports for turn in report.get("turns", [])]
-            self._ops.record_turns(self._pipeline.name, batch_id, turns, self._filed)
+            self._ops.turns.record(self._pipeline.name, batch_id, turns, self._filed)
             answers = [answer for report in reports for answer in report.get("answers", [])]
-            self._ops.record_answers(self._pipeline.name, batch_id, answers)
+            self._ops.answers.record(self._pipeline.name, batch_id, answers)
             self._pulse.batch_done(samples, offsets)
             self._pulse.tune(batch_id, samples, turns)
             self._pace.take(turns)
@@ -221,7 +221,7 @@ class Sink:
         self, reports: list[dict[str, Any]], patterns: dict[str, str], batch_id: int
     ) -> tuple[Samples, dict[str, dict[str, int]]]:
         """Return the samples of a batch, and its first offsets that are not read, by topic and partition."""
-        offsets = self._ops.offsets_before(self._pipeline.name, batch_id)
+        offsets = self._ops.batches.offsets_before(self._pipeline.name, batch_id)
         for gap in self._gaps:  # no report of a task has them, and each batch of this run is past them
             partitions, at = offsets.setdefault(gap.topic, {}), str(gap.partition)
             partitions[at] = max(gap.end, partitions.get(at, 0))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from endmark.control.database import FinishedBatch
+from endmark.control.ops_database.batches import FinishedBatch
 from endmark.metrics import total
 from endmark_ops.answers import health
 from endmark_ops.answers.totals import by_name

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from endmark.control.database import FinishedBatch
+from endmark.control.ops_database.batches import FinishedBatch
 from endmark_ops.readers.source import OpsSource
 
 BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)  # seconds

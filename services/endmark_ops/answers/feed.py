@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fastapi.concurrency import run_in_threadpool
 from fastapi.sse import ServerSentEvent
 
-from endmark.control.database import FinishedBatch
+from endmark.control.ops_database.batches import FinishedBatch
 from endmark_ops.answers import health
 from endmark_ops.answers.models import News, Problem
 from endmark_ops.answers.status import point_of, status_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, cast
 
-from endmark.control.database import LOST_SECONDS
+from endmark.control.ops_database.runs import LOST_SECONDS
 from endmark_ops.readers.source import Run, Snapshot
 
 # The age of the last batch, unless another one is given, at which records wait for too long.

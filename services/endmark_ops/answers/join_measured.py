@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from endmark.control.forecasts import StreamState
+from endmark.control.ops_database.forecasts import StreamState
 from endmark.operators.stream_join.presets import Preset
 from endmark.planning.join_state import measured_state
 from endmark_ops.answers.models import MeasuredJoin
@@ -12,9 +12,9 @@ from endmark_ops.answers.models import MeasuredJoin
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from endmark.control.database import FinishedBatch
     from endmark.control.description import Description
-    from endmark.control.forecasts import JoinStateForecast
+    from endmark.control.ops_database.batches import FinishedBatch
+    from endmark.control.ops_database.forecasts import JoinStateForecast
 
 
 def measured_join(

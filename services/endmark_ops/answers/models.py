@@ -13,7 +13,13 @@ from endmark.control.description import (
     StateDescription,
     StepDescription,
 )
-from endmark.control.forecasts import WAITING, ForMemory, JoinStateForecast, LookupForecast, StreamState
+from endmark.control.ops_database.forecasts import (
+    WAITING,
+    ForMemory,
+    JoinStateForecast,
+    LookupForecast,
+    StreamState,
+)
 from endmark.operators.stream_join.presets import Preset
 from endmark_ops.answers.health import State
 

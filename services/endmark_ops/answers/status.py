@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endmark.control.database import FinishedBatch
+from endmark.control.ops_database.batches import FinishedBatch
 from endmark.metrics import CATALOGUE, Metric, Samples, sample
 from endmark_ops.answers import health
 from endmark_ops.answers.latencies import stream_latencies

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
-from endmark.control.forecasts import ForMemory
-from endmark.control.knobs import filed
+from endmark.control.ops_database.forecasts import ForMemory
+from endmark.control.tuning.knobs import filed
 from endmark.metrics import Samples, add, sample
 from endmark.operators.lookup.costs import JoinCosts, ReadCosts
 from endmark.operators.lookup.strategies import STRATEGIES
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from endmark.control.database import FinishedBatch
     from endmark.control.description import Description, LookupDescription
+    from endmark.control.ops_database.batches import FinishedBatch
     from endmark.operators.lookup.strategies import Strategy
     from endmark.planning.lookup_model import Prediction
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from endmark.control.database import FinishedBatch, OpsDatabase
-from endmark.control.dead_letters import Coordinates, DeadLetter
+from endmark.control.dead_letters.replays import Replay, replay, replayed
+from endmark.control.dead_letters.search import Coordinates, DeadLetter
 from endmark.control.description import Description, GapDescription
-from endmark.control.forecasts import Stored, newest_forecasts
-from endmark.control.questions import ask
-from endmark.control.replays import Replay, replay, replayed
+from endmark.control.ops_database.batches import FinishedBatch
+from endmark.control.ops_database.database import OpsDatabase
+from endmark.control.ops_database.forecasts import Stored, newest_forecasts
+from endmark.control.questions.ask import ask
 from endmark.databases import database_url, shown_url
 from endmark.errors import ConfigError, MissingPartError
 from endmark.metrics import Samples, sample
@@ -142,7 +143,7 @@ class OpsReader:
 
     def pipelines(self) -> Sequence[str]:
         """Return the names of all pipelines that a job has started or described, sorted."""
-        return self.read(lambda database: database.pipelines())
+        return self.read(lambda database: database.pipelines.names())
 
     def read(self, query: Callable[[OpsDatabase], T]) -> T:
         try:
@@ -211,11 +212,11 @@ class OpsSource:
         def read(database: OpsDatabase) -> tuple[Any, FinishedBatch | None, Any, float, Samples]:
             now = database.now()
             return (
-                database.latest_run(self.pipeline),
-                database.latest_batch(self.pipeline),
-                database.description(self.pipeline),
+                database.runs.latest(self.pipeline),
+                database.batches.latest(self.pipeline),
+                database.pipelines.description(self.pipeline),
                 now,
-                database.totals_at(self.pipeline, now - RECENT_SECONDS),
+                database.batches.totals_at(self.pipeline, now - RECENT_SECONDS),
             )
 
         row, batch, description, now, earlier = self._read(read)
@@ -236,20 +237,20 @@ class OpsSource:
 
     def batches(self, after: int, limit: int) -> Sequence[FinishedBatch]:
         """Return the newest `limit` batches with a greater id than `after`, oldest first."""
-        return self._read(lambda database: database.batches_after(self.pipeline, after, limit))
+        return self._read(lambda database: database.batches.after(self.pipeline, after, limit))
 
     def turns(self) -> Sequence[dict[str, Any]]:
         """Return every turn of a knob, taken or refused, oldest first."""
-        return self._read(lambda database: database.turns(self.pipeline))
+        return self._read(lambda database: database.turns.of(self.pipeline))
 
     def description(self) -> Description | None:
         """Return the description of the pipeline by its latest job; `None` if no job has started."""
-        found = self._read(lambda database: database.description(self.pipeline))
+        found = self._read(lambda database: database.pipelines.description(self.pipeline))
         return _described(found)
 
     def checkpoint_id(self) -> str | None:
         """Return the id of the checkpoint of the pipeline's latest run; `None` if no job has started."""
-        found = self._read(lambda database: database.latest_run(self.pipeline))
+        found = self._read(lambda database: database.runs.latest(self.pipeline))
         return None if found is None else found["app_id"]
 
     def forecasts(self) -> Stored:

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 
-from endmark.control.dead_letters import (
+from endmark.control.dead_letters.replays import GoneError, Replay, ReplayedError
+from endmark.control.dead_letters.search import (
     Coordinates,
     DeadLetter,
     OthersError,
@@ -13,7 +14,6 @@ from endmark.control.dead_letters import (
     dead_letter,
     dead_letters,
 )
-from endmark.control.replays import GoneError, Replay, ReplayedError
 from endmark.errors import ConfigError
 from endmark.storage import Location
 from endmark_ops.answers.models import DeadLetterInfo, DeadLetters, Replayed, ReplayLetter

@@ -6,9 +6,9 @@ from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 
-from endmark.control import knobs as known
-from endmark.control.changes import LINES
-from endmark.control.knobs import Steps
+from endmark.control.tuning import knobs as known
+from endmark.control.tuning.changes import LINES
+from endmark.control.tuning.knobs import Steps
 from endmark.errors import ConfigError
 from endmark.kafka.sending import send
 from endmark.wire.control import Turn

@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from endmark.control.askable_keys import read_key
-from endmark.control.reasons import is_open, sentences
+from endmark.control.questions.askable_keys import read_key
+from endmark.control.questions.reasons import is_open, sentences
 from endmark.errors import ConfigError, EndmarkError, MissingPartError
 from endmark.types import ColumnType
 from endmark.wire.control import Question

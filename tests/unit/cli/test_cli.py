@@ -18,9 +18,9 @@ import sqlalchemy as sa
 import typer
 
 from endmark.cli.app import app
-from endmark.control import forecasts
-from endmark.control.database import OpsDatabase
-from endmark.control.forecasts import JoinStateForecast, LookupForecast
+from endmark.control.ops_database import forecasts
+from endmark.control.ops_database.database import OpsDatabase
+from endmark.control.ops_database.forecasts import JoinStateForecast, LookupForecast
 from endmark.pipelines import AUCTION
 from endmark_feed.relation import seed_relation
 from support.commands import assert_one_line, endmark
@@ -362,7 +362,7 @@ def test_a_drawing_as_json() -> None:
 def test_a_pipeline_is_forgotten(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ops.db'}"
     with closing(OpsDatabase(url)) as database:
-        database.describe("auction", {})
+        database.pipelines.describe("auction", {})
     ended = endmark("forget", "auction", f"--ops-url={url}", "--json")
 
     assert (ended.returncode, json.loads(ended.stdout)) == (0, {"pipeline": "auction", "forgotten": True})

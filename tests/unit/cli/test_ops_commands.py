@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from endmark.cli.callers import caller
-from endmark.control.database import OpsDatabase
+from endmark.control.ops_database.database import OpsDatabase
 from endmark.pipelines import AUCTION
 from support.broken_records import write_letters
 from support.commands import assert_one_line, endmark
@@ -37,7 +37,7 @@ def test_an_ops_database_that_refuses_a_statement_is_named(
     """A job holds the lock of a SQLite file while it writes. A damaged file refuses reads, too."""
     url = url_in(tmp_path)
     with closing(OpsDatabase(url)) as database:
-        database.describe("auction", {})
+        database.pipelines.describe("auction", {})
     with closing(sqlite3.connect(tmp_path / "ops.db", isolation_level=None)) as other:
         other.execute(spoilt_by)
         ended = endmark(*command, f"--ops-url={url}", ENDMARK_RELATION_URL="sqlite:///r.db")

@@ -6,8 +6,8 @@ import json
 from contextlib import closing
 from pathlib import Path
 
-from endmark.control.database import OpsDatabase
 from endmark.control.description import describe
+from endmark.control.ops_database.database import OpsDatabase
 from endmark.kafka.gaps import Gap
 from support.commands import endmark
 from support.fulfilment import FULFILMENT
@@ -20,7 +20,7 @@ def test_it_says_what_the_sidecar_says(tmp_path: Path) -> None:
     with closing(OpsDatabase(url.removeprefix("--ops-url="))) as database:
         job = described_job(database)
         job.commit()
-        job.database.set_run_state(job.run_id, "failed", "the broker is gone")
+        job.database.runs.set_state(job.run_id, "failed", "the broker is gone")
     said = endmark("status", PIPELINE, url).stdout.splitlines()
     found = json.loads(endmark("status", PIPELINE, url, "--json").stdout)
 
@@ -49,7 +49,7 @@ def test_it_says_what_holds_state(tmp_path: Path) -> None:
     }
     with closing(OpsDatabase(url)) as database:
         job = described_job(database)
-        database.record_batch(PIPELINE, 0, job.run_id, state, {})
+        database.batches.record(PIPELINE, 0, job.run_id, state, {})
 
     assert endmark("status", PIPELINE, f"--ops-url={url}").stdout.splitlines()[-3:] == [
         "rows in state: 25,250 (25,000 of by_item, 250 of items)",
@@ -63,7 +63,7 @@ def test_it_says_what_the_job_has_skipped(tmp_path: Path) -> None:
     gaps = [Gap("bids", 0, 5, 1_008), Gap("bids", 1, 7, 8)]
     with closing(OpsDatabase(url)) as database:
         described_job(database)
-        database.describe(PIPELINE, describe(FULFILMENT, gaps).model_dump())
+        database.pipelines.describe(PIPELINE, describe(FULFILMENT, gaps).model_dump())
 
     said = endmark("status", PIPELINE, f"--ops-url={url}").stdout.splitlines()
     assert "gap: offsets 5 to 1007 of topic bids partition 0 were skipped, up to 1,003 records" in said

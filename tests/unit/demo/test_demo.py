@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from endmark.control.database import OpsDatabase
 from endmark.control.description import describe
+from endmark.control.ops_database.database import OpsDatabase
 from endmark.demo.choreography import DemoOptions, caught_up, new_folder, run_demo
 from endmark.demo.view import DemoState, live_view, lookup_lines
 from endmark.errors import ConfigError, MissingPartError
@@ -42,7 +42,7 @@ def test_a_port_in_use_is_refused_before_anything_starts(tmp_path: Path) -> None
 
 def test_a_batch_that_found_the_topics_empty_has_not_caught_up(tmp_path: Path) -> None:
     with closing(OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")) as ops:
-        ops.record_batch("auction", 0, "run", {}, {})
+        ops.batches.record("auction", 0, "run", {}, {})
 
         assert not caught_up(ops, "auction", "127.0.0.1:1")
 
@@ -50,7 +50,7 @@ def test_a_batch_that_found_the_topics_empty_has_not_caught_up(tmp_path: Path) -
 def test_a_batch_that_leaves_rows_waiting_has_not_caught_up(tmp_path: Path) -> None:
     """The broker is not even asked, since another batch is due."""
     with closing(OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")) as ops:
-        ops.record_batch("auction", 0, "run", {"batch_due_time_seconds": 1.8e9}, {"bids": {"0": 1}})
+        ops.batches.record("auction", 0, "run", {"batch_due_time_seconds": 1.8e9}, {"bids": {"0": 1}})
 
         assert not caught_up(ops, "auction", "127.0.0.1:1")
 
@@ -59,7 +59,7 @@ def test_the_view_fits_a_terminal(tmp_path: Path) -> None:
     """No name is cut off in 80 characters, which is also the width of a file."""
     names = "records", "join_results", "groups_closed", "join_dropped_rows", "join_invalidated_rows"
     with closing(OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")) as ops:
-        ops.record_batch("auction", 0, "run", {f"{name}_total": 12_345_678.0 for name in names}, {})
+        ops.batches.record("auction", 0, "run", {f"{name}_total": 12_345_678.0 for name in names}, {})
         written = StringIO()
         view = live_view(DemoState("auction", "", ops, 12_345_678))
         Console(width=80, file=written, color_system=None).print(view)
@@ -78,9 +78,9 @@ def test_pages_and_waiting_rows_are_summed_up(tmp_path: Path) -> None:
         state = DemoState("auction", "", ops)
         assert lookup_lines(state) == []
         described = describe(load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"}))
-        ops.describe("auction", described.model_dump())
+        ops.pipelines.describe("auction", described.model_dump())
         for number, rows in enumerate((10.0, 4_321.0, 0.0)):
-            ops.record_batch("auction", number, "run", {pages: 700.0, waiting: rows}, {"bids": {"0": 1}})
+            ops.batches.record("auction", number, "run", {pages: 700.0, waiting: rows}, {"bids": {"0": 1}})
 
         [line] = lookup_lines(state)
         read = "lookup in sellers, strategy hybrid: 2,100 pages and 0 lists of keys read"

@@ -9,7 +9,7 @@ import pytest
 from kafka.protocol.producer import ProduceRequest
 from kafka.record import MemoryRecords
 
-from endmark.control.database import FinishedBatch
+from endmark.control.ops_database.batches import FinishedBatch
 from endmark.errors import EndmarkError
 from endmark_benchmarks.harness.highest_rate import Step, bound, highest, step
 from endmark_benchmarks.workloads import auction

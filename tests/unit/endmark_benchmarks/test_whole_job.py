@@ -16,7 +16,7 @@ import pytest
 from deltalake import write_deltalake
 
 import endmark.pipelines
-from endmark.control.database import FinishedBatch
+from endmark.control.ops_database.batches import FinishedBatch
 from endmark.errors import ConfigError, EndmarkError
 from endmark_benchmarks.contenders.kafka_spark import batches
 from endmark_benchmarks.harness import job_contest

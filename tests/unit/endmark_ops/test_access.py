@@ -17,8 +17,8 @@ from schemathesis import Case
 from schemathesis.checks import not_a_server_error, response_schema_conformance, status_code_conformance
 from schemathesis.core.result import Ok
 
-from endmark.control.database import OpsDatabase
 from endmark.control.description import describe
+from endmark.control.ops_database.database import OpsDatabase
 from endmark.driver.topics import make_topic
 from endmark.embedded.broker import Broker
 from endmark.errors import ConfigError
@@ -47,7 +47,7 @@ def _undelayed() -> Iterator[None]:
 def app(tmp_path: Path, reach: Reach, known_as: Sequence[str] = ()) -> FastAPI:
     url = f"sqlite:///{tmp_path / 'ops.db'}"
     with closing(OpsDatabase(url)) as database:
-        if PIPELINE not in database.pipelines():
+        if PIPELINE not in database.pipelines.names():
             Job(database).start()
     return create_app(url, known_as=known_as, reach=reach, stream_seconds=0.05)
 
@@ -200,7 +200,7 @@ def test_a_token_may_be_for_some_pipelines_only(tmp_path: Path) -> None:
     assert [token.pipelines for token in known] == [frozenset({PIPELINE}), frozenset({"sales", "my-shop"})]
     client = OpsClient(app(tmp_path, Reach(known)))
     with closing(OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")) as database:
-        database.start_run("run-2", "sales", "app", "/checkpoint")
+        database.runs.start("run-2", "sales", "app", "/checkpoint")
     found = list(routes(client, writing=False))
     own = [(method, path) for method, path in found if PIPELINE in path]
     assert {path for _, path in found} - {path for _, path in own} == {
@@ -263,7 +263,7 @@ def test_no_request_makes_the_sidecar_fail(tmp_path: Path, broker: Broker) -> No
     # Schemathesis asks by this name.
     with_job = app(tmp_path, Reach(WRITE_ONLY, broker.bootstrap, str(tmp_path)), ["testserver"])
     database = OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")
-    database.describe(PIPELINE, describe(make_pipeline()).model_dump())
+    database.pipelines.describe(PIPELINE, describe(make_pipeline()).model_dump())
     Job(database).commit()
     make_topic(broker.bootstrap, "small-control")
     write_letters(tmp_path / "dead_letters", [("bids", 0, 0, "not_json", "no JSON", b"{")])

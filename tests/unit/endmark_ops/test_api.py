@@ -13,9 +13,9 @@ from prometheus_client import parser as plain
 from prometheus_client.core import Metric
 from prometheus_client.openmetrics import parser as openmetrics
 
-from endmark.control.database import OpsDatabase
 from endmark.control.description import describe
-from endmark.control.tables import runs
+from endmark.control.ops_database.database import OpsDatabase
+from endmark.control.ops_database.tables import runs
 from endmark.kafka.gaps import Gap
 from endmark.metrics import CATALOGUE
 from endmark_ops.answers.durations import BOUNDS
@@ -70,9 +70,9 @@ def test_ready_while_batches_are_fresh(client: OpsClient, job: Job) -> None:
 def test_not_ready_before_the_first_run_and_batch(client: OpsClient, job: Job) -> None:
     """Without a run or a batch the sidecar names both as reasons."""
     assert client.get(f"/readyz/{PIPELINE}").status_code == 404
-    job.database.describe(PIPELINE, describe(FULFILMENT).model_dump())
+    job.database.pipelines.describe(PIPELINE, describe(FULFILMENT).model_dump())
     assert reasons(client) == ["no run of this pipeline has started", "no batch has been committed"]
-    job.database.start_run("run-1", PIPELINE, "app", "/checkpoint")
+    job.database.runs.start("run-1", PIPELINE, "app", "/checkpoint")
     assert reasons(client) == ["the latest run is starting", "no batch has been committed"]
 
 
@@ -96,7 +96,7 @@ def test_not_ready_after_the_run(
     """A run that ended is not ready however young its last batch is."""
     job.start()
     job.commit()
-    job.database.set_run_state(job.run_id, state, error)
+    job.database.runs.set_state(job.run_id, state, error)
     assert reasons(client) == [reason]
 
 
@@ -126,7 +126,7 @@ def test_status_tells_run_batch_lag_and_totals(client: OpsClient, job: Job, now:
 def test_status_before_anything_happened(client: OpsClient, job: Job) -> None:
     """Without runs the status is `waiting` and empty. A pipeline that nobody has named is not there."""
     assert client.get(f"{API}/status").status_code == 404
-    job.database.describe(PIPELINE, describe(FULFILMENT).model_dump())
+    job.database.pipelines.describe(PIPELINE, describe(FULFILMENT).model_dump())
     status = client.get(f"{API}/status").json()
     assert status["state"] == "waiting"
     assert [status[name] for name in ("run", "last_batch", "lag_records", "totals")] == [None, None, None, []]
@@ -145,7 +145,7 @@ def test_restarted_run_is_not_stale_at_once(client: OpsClient, job: Job) -> None
 def test_uptime_ends_with_the_run(client: OpsClient, job: Job) -> None:
     """The uptime of a stopped run is how long it ran."""
     job.start()
-    job.database.set_run_state(job.run_id, "stopped")
+    job.database.runs.set_state(job.run_id, "stopped")
     with job.database.engine.begin() as connection:
         connection.execute(runs.update().values(started_at=1000.0, stopped_at=1090.0))
     assert client.get(f"{API}/status").json()["run"]["uptime_seconds"] == 90
@@ -155,9 +155,9 @@ def test_other_pipelines_are_not_shown(client: OpsClient, job: Job) -> None:
     """Runs and batches of another pipeline in the same database change nothing."""
     job.start()
     job.commit()
-    job.database.start_run("other", "payments", "app", "/checkpoint")
-    job.database.set_run_state("other", "failed", "not ours")
-    job.database.record_batch("payments", 900, "other", {}, {})
+    job.database.runs.start("other", "payments", "app", "/checkpoint")
+    job.database.runs.set_state("other", "failed", "not ours")
+    job.database.batches.record("payments", 900, "other", {}, {})
     status = client.get(f"{API}/status").json()
     assert (status["state"], status["last_batch"]["batch_id"]) == ("running", 0)
     assert reasons(client) == []
@@ -204,7 +204,7 @@ def test_metrics_publish_the_totals(
     rows = families["endmark_state_rows"]
     assert (rows.type, rows.documentation) == ("gauge", CATALOGUE["state_rows"].doc)
     assert {"operator": "join", "stream": "bids", "pipeline": PIPELINE} in [s.labels for s in rows.samples]
-    batch = job.database.latest_batch(PIPELINE)
+    batch = job.database.batches.latest(PIPELINE)
     assert batch is not None
     published = {
         (sample.name, frozenset(sample.labels.items())): sample.value
@@ -241,7 +241,7 @@ def test_a_stream_of_events_has_no_head(client: OpsClient, job: Job) -> None:
 def test_metrics_without_a_running_job(client: OpsClient, job: Job) -> None:
     """A run that is not running is down. Before the first batch, the age is that of the run."""
     assert "last_batch_age" not in client.get("/metrics").text
-    job.database.start_run("run-1", PIPELINE, "app", "/checkpoint")
+    job.database.runs.start("run-1", PIPELINE, "app", "/checkpoint")
     with job.database.engine.begin() as connection:
         connection.execute(runs.update().values(started_at=runs.c.started_at - 400))
     text = client.get("/metrics").text
@@ -261,7 +261,7 @@ def test_metrics_are_given_whatever_version_of_the_format_is_asked_for(client: O
 def test_gaps_are_shown_with_their_offsets(client: OpsClient, job: Job) -> None:
     """They are there before the job has a batch, since the job describes them when it starts."""
     gaps = [Gap("paid", 0, 5, 8), Gap("paid", 0, 10, 12), Gap("orders", 1, 0, 1)]
-    job.database.describe(PIPELINE, describe(FULFILMENT, gaps).model_dump())
+    job.database.pipelines.describe(PIPELINE, describe(FULFILMENT, gaps).model_dump())
     job.start()
 
     text, status = client.get("/metrics").text, client.get(f"{API}/status").json()
@@ -276,7 +276,7 @@ def test_gaps_are_shown_with_their_offsets(client: OpsClient, job: Job) -> None:
 def test_metrics_this_version_does_not_know(client: OpsClient, job: Job) -> None:
     """A newer job's metric is passed on without help or unit."""
     job.start()
-    job.database.record_batch(PIPELINE, 0, job.run_id, {"shiny_total{kind=new}": 3.0}, {})
+    job.database.batches.record(PIPELINE, 0, job.run_id, {"shiny_total{kind=new}": 3.0}, {})
     assert 'endmark_shiny_total{kind="new",pipeline="auction"} 3.0' in client.get("/metrics").text
     assert client.get(f"{API}/status").json()["totals"][0]["help"] == ""
 
@@ -285,7 +285,7 @@ def test_pipeline_is_told_by_its_steps(client: OpsClient, job: Job) -> None:
     """Streams, steps with inputs, and tables and topics with the step that they come from."""
     job.start()
     assert client.get(API).json() == {"pipeline": None}
-    job.database.describe(PIPELINE, describe(FULFILMENT).model_dump())
+    job.database.pipelines.describe(PIPELINE, describe(FULFILMENT).model_dump())
     told = client.get(API).json()["pipeline"]
     assert told["streams"][0] == {"name": "orders", "topic": "orders"}
     joined = {"name": "fulfilled", "kind": "join", "inputs": ["located", "payments", "shipments"]}

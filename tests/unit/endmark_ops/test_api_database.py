@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from endmark.control.database import OpsDatabase
 from endmark.control.description import describe
+from endmark.control.ops_database.database import OpsDatabase
 from endmark.errors import ConfigError
 from endmark_ops.app import create_app
 from support.ops_client import OpsClient
@@ -65,7 +65,7 @@ def test_sidecar_opens_a_database_again_after_an_error(
     client: OpsClient, job: Job, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Tables that vanished make one request fail; after that the sidecar starts over with what is there."""
-    job.database.describe(PIPELINE, describe(make_pipeline()).model_dump())
+    job.database.pipelines.describe(PIPELINE, describe(make_pipeline()).model_dump())
     assert client.get(f"{API}/status").status_code == 200
     with job.database.engine.begin() as connection:
         connection.execute(sa.text("DROP TABLE runs"))

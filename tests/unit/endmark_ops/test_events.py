@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from fastapi.sse import ServerSentEvent
 
-from endmark.control.database import FinishedBatch
+from endmark.control.ops_database.batches import FinishedBatch
 from endmark_ops.answers import feed as feeds
 from endmark_ops.answers import health
 from endmark_ops.answers.feed import Feed, Feeds, FullError
@@ -79,11 +79,11 @@ def test_news_come_at_once_and_whenever_the_job_tells_something(job: Job, source
             job.commit()
             name, at, data = await heard()
             assert (at, data["after"], ids(data)) == ("1", -1, [0, 1])
-            job.database.amend_batch(PIPELINE, 1, {"compute_seconds": 77.0}, {})
+            job.database.batches.amend(PIPELINE, 1, {"compute_seconds": 77.0}, {})
             _, at, data = await heard()
             assert (at, ids(data)) == ("1", [0, 1][data["after"] + 1 :])
             assert data["batches"][-1]["samples"]["compute_seconds"] == 77.0
-            job.database.set_run_state(job.run_id, "failed", "no more")
+            job.database.runs.set_state(job.run_id, "failed", "no more")
             _, _, data = await heard()
             assert (data["status"]["state"], data["status"]["run"]["error"]) == ("failed", "no more")
 
@@ -98,9 +98,9 @@ def test_a_batch_of_another_checkpoint_is_told_in_place_of_what_was(job: Job, so
             job.commit()
         async with listening(feed_of(source)) as heard:
             await heard()
-            job.database.set_run_state(job.run_id, "stopped")
+            job.database.runs.set_state(job.run_id, "stopped")
             job.run_id, job.batch_id = "run-2", 2
-            job.database.start_run(job.run_id, PIPELINE, "another app", "/another")
+            job.database.runs.start(job.run_id, PIPELINE, "another app", "/another")
             job.commit()
             _, at, data = await heard()
             assert (at, data["after"], ids(data)) == ("3", 2, [3])
@@ -148,9 +148,9 @@ def test_a_job_without_records_to_read_is_not_stale(
 def test_a_job_is_not_stale_before_its_next_batch(job: Job, source: Counted) -> None:
     """With `batch.every: 2m`, records wait for up to two minutes, and nothing is wrong."""
     described_job(job.database).commit()
-    described = job.database.description(PIPELINE) or {}
+    described = job.database.pipelines.description(PIPELINE) or {}
     described["fields"]["batch"]["every"] = 120.0
-    job.database.describe(PIPELINE, described)
+    job.database.pipelines.describe(PIPELINE, described)
     found = source.snapshot()
     states = {}
     for age in (239, 241):

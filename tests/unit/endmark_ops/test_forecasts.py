@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from endmark.control import forecasts
-from endmark.control.database import OpsDatabase
 from endmark.control.description import describe
+from endmark.control.ops_database import forecasts
+from endmark.control.ops_database.database import OpsDatabase
 from endmark.metrics import Samples, sample
 from endmark_ops.app import create_app
 from support.ops_client import OpsClient
@@ -34,7 +34,7 @@ def answer(database: OpsDatabase) -> dict[str, Any]:
 
 def test_forecasts_of_each_relation_and_of_the_join(database: OpsDatabase) -> None:
     """The newest, by name, and of this pipeline alone."""
-    database.start_run("run-1", PIPELINE, "app", "/checkpoint")
+    database.runs.start("run-1", PIPELINE, "app", "/checkpoint")
     assert answer(database) == {"lookups": [], "join": None, "join_measured": None}
     told = {name: forecast_of(name) for name in ("sellers", "ranks")}
     old, join = forecast_of("sellers", fastest=1.0), join_forecast_of(20_000)
@@ -81,7 +81,7 @@ def test_state_is_measured_without_a_forecast(database: OpsDatabase, job: Job) -
 
 def test_a_stream_alone_has_no_state_of_a_join(database: OpsDatabase) -> None:
     pipeline = alone(make_pipeline(), "bids")
-    database.describe(PIPELINE, describe(pipeline).model_dump())
+    database.pipelines.describe(PIPELINE, describe(pipeline).model_dump())
     job = Job(database)
     job.start()
     for number in range(3):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from endmark.control.dead_letters import DeadLetter
+from endmark.control.dead_letters.search import DeadLetter
 from endmark_ops.app import create_app
 from endmark_ops.reach import Reach
 from endmark_ops.routes import dead_letters

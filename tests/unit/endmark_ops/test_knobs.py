@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from endmark.control.changes import LINES
-from endmark.control.database import OpsDatabase
 from endmark.control.description import describe
-from endmark.control.knobs import filed, steps_of
+from endmark.control.ops_database.database import OpsDatabase
+from endmark.control.tuning.changes import LINES
+from endmark.control.tuning.knobs import filed, steps_of
 from endmark.driver.topics import make_topic
 from endmark.embedded.broker import Broker
 from endmark.verify.read.consume import Log
@@ -47,13 +47,13 @@ def told(offset: int, name: str, value: Any, refused: str | None = None) -> dict
 
 def test_knobs_are_told_with_what_they_may_be_and_are(ops: OpsDatabase) -> None:
     pipeline = make_pipeline(looking={"time_per_batch": "1500ms"})
-    ops.describe("small", describe(pipeline).model_dump())
+    ops.pipelines.describe("small", describe(pipeline).model_dump())
     turns = [
         told(0, "steps.known.lookup.strategy", "scan"),
         told(1, "steps.known.lookup.strategy", "sacn", "there is none"),
     ]
     turns[0] |= {"why": "it is cheaper"}
-    ops.record_turns("small", 4, turns, filed(steps_of(pipeline)))
+    ops.turns.record("small", 4, turns, filed(steps_of(pipeline)))
     found = client(ops, None).get(f"{API}/knobs").json()
 
     knobs = {knob["name"]: knob for knob in found["knobs"]}
@@ -86,14 +86,16 @@ def test_knobs_are_told_with_what_they_may_be_and_are(ops: OpsDatabase) -> None:
 def test_knobs_are_turned_and_turned_back_by_control_records(ops: OpsDatabase, broker: Broker) -> None:
     """Whoever has the token is named, whatever the request says besides."""
     described = describe(make_pipeline(looking={"time_per_batch": "3s"}))
-    ops.describe("dials", described.model_copy(update={"control_topic": "dials-control"}).model_dump())
+    ops.pipelines.describe(
+        "dials", described.model_copy(update={"control_topic": "dials-control"}).model_dump()
+    )
     make_topic(broker.bootstrap, "dials-control")
     api = client(ops, broker.bootstrap)
     dials = "/api/pipelines/dials/knobs"
     name = "steps.known.lookup.time_per_batch"
     never = api.post(f"{dials}/{name}/revert", json={})
     sent = api.put(f"{dials}/{name}", json={"value": "500ms"})
-    ops.record_turns("dials", 1, [told(0, name, 0.5), told(1, name, 7.0)], {name: 3.0})
+    ops.turns.record("dials", 1, [told(0, name, 0.5), told(1, name, 7.0)], {name: 3.0})
     answers = [
         api.post(f"{dials}/{name}/revert", json={"by": "Zoë"}),
         api.post(f"{dials}/{name}/revert", json={"to": "file"}),
@@ -120,17 +122,19 @@ def test_knobs_are_turned_and_turned_back_by_control_records(ops: OpsDatabase, b
 def test_a_turn_that_the_job_has_not_read_is_not_undone(ops: OpsDatabase, broker: Broker) -> None:
     """Undo took the value before the turn that the job had read last, which nobody meant."""
     described = describe(make_pipeline())
-    ops.describe("soon", described.model_copy(update={"control_topic": "soon-control"}).model_dump())
+    ops.pipelines.describe(
+        "soon", described.model_copy(update={"control_topic": "soon-control"}).model_dump()
+    )
     make_topic(broker.bootstrap, "soon-control")
     api = client(ops, broker.bootstrap)
     knob = "/api/pipelines/soon/knobs/batch.records"
     offset = api.put(knob, json={"value": 600}).json()["offset"]
     first = api.post(f"{knob}/revert", json={})
-    ops.record_turns("soon", 1, [told(offset, "batch.records", 600)], {"batch.records": 500})
+    ops.turns.record("soon", 1, [told(offset, "batch.records", 600)], {"batch.records": 500})
     wrong = api.put(knob, json={"value": 6}).json()["offset"]
     early = api.post(f"{knob}/revert", json={})
     elsewhere = api.post("/api/pipelines/soon/knobs/batch.every/revert", json={})
-    ops.record_turns("soon", 2, [told(wrong, "batch.records", 6)], {"batch.records": 500})
+    ops.turns.record("soon", 2, [told(wrong, "batch.records", 6)], {"batch.records": 500})
     undone = api.post(f"{knob}/revert", json={})
 
     assert (first.status_code, early.status_code) == (409, 409)
@@ -186,7 +190,7 @@ def test_a_turn_that_the_job_has_not_read_is_not_undone(ops: OpsDatabase, broker
 def test_what_cannot_be_is_refused_with_why(
     ops: OpsDatabase, name: str, body: dict[str, Any], status: int, says: str
 ) -> None:
-    ops.describe("small", describe(make_pipeline()).model_dump())
+    ops.pipelines.describe("small", describe(make_pipeline()).model_dump())
     answer = client(ops, NOBODY).put(f"{API}/knobs/{name}", json=body)
 
     assert answer.status_code == status
@@ -196,17 +200,17 @@ def test_what_cannot_be_is_refused_with_why(
 def test_without_a_job_or_a_broker_there_is_nothing_to_turn(ops: OpsDatabase) -> None:
     before = client(ops, NOBODY)
     assert before.get(f"{API}/knobs").status_code == 404
-    ops.start_run("run-1", "small", "app", "/checkpoint")
+    ops.runs.start("run-1", "small", "app", "/checkpoint")
     assert before.get(f"{API}/knobs").json() | {"fields": []} == {"knobs": [], "fields": [], "history": []}
     assert "start one first" in before.put(f"{API}/knobs/x", json={"value": 1}).json()["detail"]
-    ops.describe("small", describe(make_pipeline()).model_dump())
+    ops.pipelines.describe("small", describe(make_pipeline()).model_dump())
     refused = client(ops, None).put(f"{API}/knobs/join.purge_every", json={"value": 2})
     assert (refused.status_code, "--bootstrap" in refused.json()["detail"]) == (409, True)
 
 
 def test_a_request_that_cannot_be_written_as_json_is_answered(ops: OpsDatabase) -> None:
     """The answer leaves the body out, since it may hold letters and numbers that JSON does not have."""
-    ops.describe("small", describe(make_pipeline()).model_dump())
+    ops.pipelines.describe("small", describe(make_pipeline()).model_dump())
     for body in (b'{"value": 1, "by": NaN}', b'{"value": 1, "by": "\\ud800"}', b'{"value"'):
         answer = client(ops, NOBODY).put(
             f"{API}/knobs/x", content=body, headers={"Content-Type": "application/json"}
@@ -224,7 +228,7 @@ def test_a_description_has_no_secrets() -> None:
 
 
 def test_a_reader_sees_knobs_but_turns_none(ops: OpsDatabase) -> None:
-    ops.start_run("run-1", "small", "app", "/checkpoint")
+    ops.runs.start("run-1", "small", "app", "/checkpoint")
     api = OpsClient(create_app(str(ops.engine.url), reach=Reach(BOTH)), headers=bearer(READER))
 
     assert api.get(f"{API}/knobs").status_code == 200

@@ -12,10 +12,10 @@ import pytest
 from kafka import KafkaProducer
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from endmark.control.database import LOST_SECONDS
 from endmark.control.description import describe
-from endmark.control.sign_of_life import SIGN_SECONDS, SignsOfLife
-from endmark.control.tables import runs
+from endmark.control.ops_database.runs import LOST_SECONDS
+from endmark.control.ops_database.signs_of_life import SIGN_SECONDS, SignsOfLife
+from endmark.control.ops_database.tables import runs
 from endmark.embedded.broker import Broker
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
@@ -38,7 +38,7 @@ def job(tmp_path: Path) -> Iterator[Job]:
     with job_in(tmp_path) as job:
         pipeline = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"})
         described = describe(pipeline).model_copy(update={"topics": TOPICS, "control_topic": CONTROL})
-        job.database.describe(PIPELINE, described.model_dump())
+        job.database.pipelines.describe(PIPELINE, described.model_dump())
         yield job
 
 
@@ -88,13 +88,13 @@ def test_a_driver_without_a_sign_of_life_is_lost(job: Job) -> None:
         assert reason.startswith(
             "the latest run says it is running, but its driver has given no sign of life"
         )
-        job.database.sign_of_life(job.run_id)
+        job.database.runs.sign_of_life(job.run_id)
         assert client.get(f"{API}/status").json()["state"] == "running"
         assert metrics(client)["endmark_run_up"] == {"": 1.0}
         let_signs_be_old(job, -LOST_SECONDS - 5)  # the clock was put back since the last sign
         assert client.get(f"{API}/status").json()["state"] == "lost"
         let_signs_be_old(job)
-        job.database.set_run_state(job.run_id, "stopped")
+        job.database.runs.set_state(job.run_id, "stopped")
         assert client.get(f"{API}/status").json()["state"] == "stopped"
 
 
@@ -104,9 +104,9 @@ def test_a_bounded_run_that_is_done_tells_since_when(job: Job) -> None:
     job.start()
     with sidecar(job, None) as client:
         assert name not in metrics(client)
-        job.database.set_run_state(job.run_id, "stopped")
+        job.database.runs.set_state(job.run_id, "stopped")
         assert name not in metrics(client)
-        job.database.set_run_state(job.run_id, "done")
+        job.database.runs.set_state(job.run_id, "done")
         with job.database.engine.begin() as connection:
             connection.execute(runs.update().values(stopped_at=runs.c.stopped_at - 400))
         assert 400 <= metrics(client)[name][""] < 460
@@ -119,7 +119,7 @@ def test_signs_are_given_while_what_is_asked_answers(job: Job) -> None:
     job.start()
 
     def age() -> float:
-        run = job.database.latest_run(PIPELINE)
+        run = job.database.runs.latest(PIPELINE)
         assert run is not None
         return job.database.now() - float(run["alive_at"])
 
@@ -146,7 +146,7 @@ def test_what_waits_is_counted_while_the_job_is_away(job: Job, broker: Broker) -
     job.start()
     with sidecar(job, broker.bootstrap) as client:
         until(lambda: client.get(f"{API}/status").json()["lag_records"] == 4)
-        job.database.record_batch(PIPELINE, 0, job.run_id, {}, {TOPICS["bids"]: {"0": 2}})
+        job.database.batches.record(PIPELINE, 0, job.run_id, {}, {TOPICS["bids"]: {"0": 2}})
         let_signs_be_old(job)
         status = client.get(f"{API}/status").json()
         assert (status["state"], status["lag_records"]) == ("lost", 2)

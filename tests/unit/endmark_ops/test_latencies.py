@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from prometheus_client import parser
 
-from endmark.control.database import OpsDatabase
-from endmark.control.tables import batches
+from endmark.control.ops_database.database import OpsDatabase
+from endmark.control.ops_database.tables import batches
 from endmark.latency import LABELS
 from endmark.metrics import Samples
 from endmark_ops.app import create_app
@@ -32,7 +32,7 @@ def client(job: Job) -> OpsClient:
 
 def commit(job: Job, number: int, told: Samples, age: float = 0.0) -> None:
     """Record a batch that was committed `age` seconds ago."""
-    job.database.record_batch(PIPELINE, number, job.run_id, told, {})
+    job.database.batches.record(PIPELINE, number, job.run_id, told, {})
     with job.database.engine.begin() as connection:
         this = batches.update().where(batches.c.batch_id == number)
         connection.execute(this.values(committed_at=time.time() - age))

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from prometheus_client import parser
 
-from endmark.control.database import OpsDatabase
-from endmark.control.tables import batches
+from endmark.control.ops_database.database import OpsDatabase
+from endmark.control.ops_database.tables import batches
 from endmark.errors import ConfigError
 from endmark.metrics import Samples
 from endmark_ops.answers.durations import BOUNDS
@@ -59,11 +59,11 @@ def client(database: OpsDatabase) -> OpsClient:
 def run(database: OpsDatabase, pipeline: str, samples: Samples, count: int = 5) -> None:
     """Run a job of this pipeline that has committed `count` batches, two seconds apart."""
     run_id = f"run-of-{pipeline}"
-    database.start_run(run_id, pipeline, "app", "/checkpoint")
-    database.set_run_state(run_id, "running")
+    database.runs.start(run_id, pipeline, "app", "/checkpoint")
+    database.runs.set_state(run_id, "running")
     first = time.time() - 2 * (count - 1)
     for number in range(count):
-        database.record_batch(pipeline, number, run_id, samples, {})
+        database.batches.record(pipeline, number, run_id, samples, {})
         this = (batches.c.pipeline == pipeline) & (batches.c.batch_id == number)
         with database.engine.begin() as connection:
             connection.execute(batches.update().where(this).values(committed_at=first + 2 * number))
@@ -76,7 +76,7 @@ def listed(client: OpsClient) -> dict[str, Any]:
 def test_the_list_has_a_line_for_each_pipeline(database: OpsDatabase, client: OpsClient) -> None:
     assert listed(client) == {}
     run(database, "orders", HEALTHY)
-    database.start_run("run-2", "auction", "app", "/checkpoint")
+    database.runs.start("run-2", "auction", "app", "/checkpoint")
     found = listed(client)
 
     assert list(found) == ["auction", "orders"]
@@ -125,7 +125,7 @@ def test_the_list_says_what_a_person_should_look_at(database: OpsDatabase, clien
         "more than one record in a thousand is a dead letter",
         "more than one row in a thousand breaks a promise of its stream",
     ]
-    database.set_run_state("run-of-orders", "failed", "no more")
+    database.runs.set_state("run-of-orders", "failed", "no more")
     found = listed(client)["orders"]
     assert (found["alerts"][0], found["records_per_second"]) == ("the job has failed", None)
 
@@ -149,7 +149,7 @@ def test_all_are_ready_when_each_is(database: OpsDatabase, client: OpsClient) ->
     run(database, "orders", HEALTHY)
     assert client.get("/readyz").status_code == 200
     run(database, "sales", HEALTHY)
-    database.set_run_state("run-of-sales", "stopped")
+    database.runs.set_state("run-of-sales", "stopped")
     assert client.get("/readyz").json()["reasons"] == ["sales: the latest run is stopped"]
     assert client.get("/readyz/orders").status_code == 200
     assert client.get("/readyz/sales").status_code == 503
@@ -161,7 +161,7 @@ def test_one_that_another_version_has_described_leaves_the_others(
     """It is shown as one that no job has described."""
     run(database, "orders", HEALTHY)
     run(database, "sales", HEALTHY)
-    database.describe("sales", {"of": "another version"})
+    database.pipelines.describe("sales", {"of": "another version"})
 
     assert listed(client).keys() == {"orders", "sales"}
     assert client.get("/readyz").status_code == 200
@@ -192,7 +192,7 @@ def test_a_retired_pipeline_is_forgotten(database: OpsDatabase, client: OpsClien
     assert endmark("forget", "orders", url).returncode == 2
     assert listed(client).keys() == {"orders", "sales"}
 
-    database.set_run_state("run-of-orders", "stopped")
+    database.runs.set_state("run-of-orders", "stopped")
     assert endmark("forget", "orders", url).returncode == 0
     assert listed(client).keys() == {"sales"}
     assert 'pipeline="orders"' not in client.get("/metrics").text
@@ -244,20 +244,20 @@ def test_durations_of_batches_are_a_histogram_from_the_start(
         return count, total, buckets
 
     run(database, "orders", HEALTHY, count=3)
-    database.start_run("run-2", "sales", "app", "/checkpoint")
+    database.runs.start("run-2", "sales", "app", "/checkpoint")
     assert [shown(name)[:2] for name in ("orders", "sales")] == [(0, 0), (0, 0)]
     assert len(shown("sales")[2]) == len(BOUNDS) + 1
     for number, seconds in ((3, 0.1), (4, 0.2), (5, 700.0)):
-        database.record_batch("orders", number, "run-of-orders", {}, {})
+        database.batches.record("orders", number, "run-of-orders", {}, {})
         assert shown("orders")[0] == number - 3
-        database.amend_batch("orders", number, {"batch_seconds{phase=total}": seconds}, {})
+        database.batches.amend("orders", number, {"batch_seconds{phase=total}": seconds}, {})
         assert shown("orders")[0] == number - 2
     count, total, buckets = shown("orders")
     assert count == 3
     assert total == pytest.approx(700.3)
     assert [buckets[bound] for bound in ("0.1", "0.25", "300.0", "+Inf")] == [1, 2, 2, 3]
-    database.set_run_state("run-of-orders", "stopped")
-    database.start_run("run-3", "orders", "another app", "/another")
-    database.record_batch("orders", 0, "run-3", {"batch_seconds{phase=total}": 1.0}, {})
+    database.runs.set_state("run-of-orders", "stopped")
+    database.runs.start("run-3", "orders", "another app", "/another")
+    database.batches.record("orders", 0, "run-3", {"batch_seconds{phase=total}": 1.0}, {})
     assert shown("orders")[0] == 4  # a new checkpoint counts from 0
     assert shown("orders")[0] == 4

@@ -12,8 +12,8 @@ import httpx
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from endmark.control.database import OpsDatabase
 from endmark.control.description import Description
+from endmark.control.ops_database.database import OpsDatabase
 from endmark_ops import routes
 from endmark_ops.app import create_app
 from endmark_ops.http.access import parse_tokens
@@ -198,8 +198,8 @@ def test_the_sidecar_shares_what_is_asked_for_again_and_again(tmp_path: Path) ->
         before = [client.get(path) for path in paths]
         assert client.get("/readyz").json()["ready"]
         job.commit()
-        database.describe(PIPELINE, TOLD.model_dump())
-        database.set_run_state(job.run_id, "failed")
+        database.pipelines.describe(PIPELINE, TOLD.model_dump())
+        database.runs.set_state(job.run_id, "failed")
         assert [client.get(path).text for path in paths] == [answer.text for answer in before]
         assert {answer.headers["X-Frame-Options"] for answer in before} == {"DENY"}
         assert len(client.get(f"{API}/batches?after=-1").json()["batches"]) == 2
@@ -212,7 +212,7 @@ def test_large_answers_are_made_one_at_a_time(tmp_path: Path, monkeypatch: pytes
     """Answers with batches have one limit, and answers with dead letters have another one."""
     url = f"sqlite:///{tmp_path / 'ops.db'}"
     with closing(OpsDatabase(url)) as database:
-        database.describe(PIPELINE, TOLD.model_dump())
+        database.pipelines.describe(PIPELINE, TOLD.model_dump())
     running: Counter[str] = Counter()
     most: Counter[str] = Counter()
 

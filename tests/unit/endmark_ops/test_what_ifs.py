@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from endmark.control import forecasts
-from endmark.control.database import OpsDatabase
+from endmark.control.ops_database import forecasts
+from endmark.control.ops_database.database import OpsDatabase
 from endmark.operators.lookup.costs import JoinCosts
 from endmark.operators.lookup.workload import Setup
 from endmark.planning import lookup_model
@@ -43,7 +43,7 @@ def job(database: OpsDatabase) -> Job:
 
 def turned(job: Job, offset: int, name: str, value: Any, refused: str | None = None) -> None:
     turn = {"partition": 0, "offset": offset, "set_at": 1.0, "by": "Ann", "name": name, "value": value}
-    job.database.record_turns(
+    job.database.turns.record(
         PIPELINE, job.batch_id, [turn | {"refused": refused, "why": None}], {name: None}
     )
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from endmark.control import questions
-from endmark.control.database import OpsDatabase
 from endmark.control.description import describe
+from endmark.control.ops_database.answers import Answers
+from endmark.control.ops_database.database import OpsDatabase
+from endmark.control.questions import ask as questions
 from endmark_ops.app import create_app
 from endmark_ops.reach import Reach
 from endmark_ops.routes import why
@@ -27,7 +28,7 @@ Sent = list[tuple[str, bytes | None]]
 @pytest.fixture
 def ops(tmp_path: Path) -> Iterator[OpsDatabase]:
     with closing(OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")) as database:
-        database.describe("small", describe(make_pipeline()).model_dump())
+        database.pipelines.describe("small", describe(make_pipeline()).model_dump())
         yield database
 
 
@@ -43,7 +44,7 @@ def sent(ops: OpsDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S
         came.append((topic, record))
         question: Located = (topic, 0, offset, record, 0)
         tasks.batch([question])
-        ops.record_answers("small", 4, answers_of(tasks))
+        ops.answers.record("small", 4, answers_of(tasks))
         return offset
 
     monkeypatch.setattr(questions, "send", send)
@@ -58,7 +59,7 @@ def asking(ops: OpsDatabase, body: dict[str, Any], bootstrap: str | None = "brok
 
 
 def test_the_answer_is_that_of_the_job(ops: OpsDatabase, sent: Sent) -> None:
-    ops.start_run("run", "small", "app", "/checkpoint")
+    ops.runs.start("run", "small", "app", "/checkpoint")
     status, found = asking(ops, {"key": {"item_id": "1"}, "by": "Zoë"})
 
     assert (status, found["batch_id"]) == (200, 4)
@@ -79,8 +80,8 @@ def test_what_cannot_be_asked_is_refused(
     assert asking(ops, {"key": {"item_id": "1"}}, None)[0] == 409
     assert asking(ops, {"key": {"item_id": "1"}})[1]["detail"].startswith("no job of small runs")
     assert sent == []
-    ops.start_run("run", "small", "app", "/checkpoint")
+    ops.runs.start("run", "small", "app", "/checkpoint")
     monkeypatch.setattr(why, "PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr(OpsDatabase, "answer", lambda *_: None)
+    monkeypatch.setattr(Answers, "find", lambda *_: None)
     status, found = asking(ops, {"key": {"item_id": "1"}})
     assert (status, "has not answered in 0 s" in found["detail"]) == (409, True)

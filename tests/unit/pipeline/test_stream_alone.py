@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from endmark.control.description import describe
-from endmark.control.knobs import steps_of, turned
-from endmark.control.tuning import tuned_of
+from endmark.control.tuning.job_autotune import tuned_of
+from endmark.control.tuning.knobs import steps_of, turned
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import require_bounded, states

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from endmark.control.knobs import knobs_of, steps_of
+from endmark.control.tuning.knobs import knobs_of, steps_of
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import require_bounded, states

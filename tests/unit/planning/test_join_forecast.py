@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from endmark.control.database import FinishedBatch
+from endmark.control.ops_database.batches import FinishedBatch
 from endmark.errors import ConfigError
 from endmark.metrics import Samples, sample
 from endmark.operators.stream_join.presets import Preset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from endmark.control.database import FinishedBatch
+from endmark.control.ops_database.batches import FinishedBatch
 from endmark.metrics import Samples, sample
 from endmark.operators.stream_join.presets import Preset
 from endmark.planning.join_state import measured_state

@@ -9,7 +9,8 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from endmark.control.database import OpsDatabase, TakenError
+from endmark.control.ops_database.database import OpsDatabase
+from endmark.control.ops_database.runs import TakenError
 from endmark.driver.pace import Pace
 from endmark.driver.quarantine import Quarantine
 from endmark.engine import channels
@@ -44,7 +45,7 @@ def run(
     pace = Pace(pipeline, [], fixed=False)
     started = JobRun("app", "run", [], {}, ops, {"items": 2, "bids": 2}, LOG.append, gaps)
     Sink(pipeline, started, MagicMock(), pace, Quarantine(pipeline))(MagicMock(), batch_id)
-    batch = ops.latest_batch("auction")
+    batch = ops.batches.latest("auction")
     assert batch is not None
     return batch.offsets
 
@@ -61,7 +62,7 @@ def test_a_new_checkpoint_knows_nothing_of_other_topics(
     ops: OpsDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pipeline that is reset may read others; those of before are no news of partitions."""
-    ops.record_batch("auction", 7, "before", {}, {"offers": {"0": 9}, "bids": {"1": 9}})
+    ops.batches.record("auction", 7, "before", {}, {"offers": {"0": 9}, "bids": {"1": 9}})
     assert run(ops, monkeypatch, 0, {"bids": {"0": 3}}) == {"bids": {"0": 3}}
 
 
@@ -69,14 +70,14 @@ def test_a_job_whose_place_is_taken_commits_nothing(
     ops: OpsDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A later run on the checkpoint of its own has begun while it was paused."""
-    ops.start_run("run", "auction", "app", "s3://shop/checkpoint", locked=False)
+    ops.runs.start("run", "auction", "app", "s3://shop/checkpoint", locked=False)
     assert run(ops, monkeypatch, 0, {"bids": {"0": 3}}) == {"bids": {"0": 3}}
-    ops.set_run_state("run", "stopped")
-    ops.start_run("later", "auction", "app", "s3://shop/checkpoint", locked=False)
+    ops.runs.set_state("run", "stopped")
+    ops.runs.start("later", "auction", "app", "s3://shop/checkpoint", locked=False)
 
     with pytest.raises(TakenError, match="this one writes nothing more"):
         run(ops, monkeypatch, 1, {"bids": {"0": 7}})
-    assert ops.offsets_before("auction", 2) == {"bids": {"0": 3}}
+    assert ops.batches.offsets_before("auction", 2) == {"bids": {"0": 3}}
 
 
 def test_a_partition_that_was_not_counted_stops_its_batch(
@@ -84,7 +85,7 @@ def test_a_partition_that_was_not_counted_stops_its_batch(
 ) -> None:
     with pytest.raises(PartitionError, match="topic bids has got partition 2 since the query started"):
         run(ops, monkeypatch, 0, {"bids": {"0": 3, "2": 1}})
-    assert ops.latest_batch("auction") is None
+    assert ops.batches.latest("auction") is None
 
 
 def test_offsets_move_past_gaps(ops: OpsDatabase, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """`verify` has tables of its own, since it shares no code with the engine: each name has its entry there.
 
-`tests/unit/control/test_changes.py` holds its table of knobs.
+`tests/unit/control/tuning/test_changes.py` holds its table of knobs.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from endmark.control.knobs import stale
+from endmark.control.tuning.knobs import stale
 from endmark.engine.bucket.lookup_plan import share
 from endmark.engine.bucket.process_caches import directory_of
 from endmark.operators.lookup.reader import Budget
@@ -18,7 +18,7 @@ from endmark.operators.lookup.strategies import STRATEGIES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from endmark.control.knobs import Steps
+    from endmark.control.tuning.knobs import Steps
     from endmark.engine.bucket.lookup_plan import LookupPlan
     from endmark.engine.bucket.plan import BucketPlan
     from endmark.engine.streams import StreamPlan
@@ -29,7 +29,7 @@ Plan = TypeVar("Plan")
 
 
 class Knobs:
-    """The turned knobs of one bucket, by the names of `endmark.control.knobs`.
+    """The turned knobs of one bucket, by the names of `endmark.control.tuning.knobs`.
 
     Attributes:
         ignored: reasons why restored values are ignored. The pipeline file does not allow these values any

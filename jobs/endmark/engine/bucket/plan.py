@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from endmark.control.knobs import steps_of
+from endmark.control.tuning.knobs import steps_of
 from endmark.engine import channels
 from endmark.engine.bucket.lookup_levels import placed_steps
 from endmark.engine.bucket.result_steps import ResultPlan
@@ -19,7 +19,7 @@ from endmark.types import JoinType
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from endmark.control.knobs import Steps
+    from endmark.control.tuning.knobs import Steps
     from endmark.engine.bucket.lookup_levels import PlacedStep
     from endmark.engine.bucket.lookup_plan import LookupPlan
     from endmark.engine.derived_stream import DerivedStream

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from endmark.control.askable_keys import keys_of, require_askable
-from endmark.control.knobs import Steps, steps_of, turned, unreadable
+from endmark.control.questions.askable_keys import keys_of, require_askable
+from endmark.control.tuning.knobs import Steps, steps_of, turned, unreadable
 from endmark.engine import channels
 from endmark.errors import ConfigError
 from endmark.state.segment import int64

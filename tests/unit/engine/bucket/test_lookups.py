@@ -15,7 +15,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 
-from endmark.control.knobs import filed, steps_of
+from endmark.control.tuning.knobs import filed, steps_of
 from endmark.driver.checkpoint import claimed, pin
 from endmark.driver.settings import settings
 from endmark.errors import ConfigError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from endmark.control.knobs import filed, steps_of, turned
+from endmark.control.tuning.knobs import filed, steps_of, turned
 from endmark.driver.checkpoint import claimed, pin
 from endmark.driver.settings import settings
 from endmark.engine.groups.plan import group_plans

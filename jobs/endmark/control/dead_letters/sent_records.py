@@ -14,7 +14,7 @@ from endmark.kafka.cluster import cluster_of
 from endmark.kafka.refusals import refusals_named
 
 if TYPE_CHECKING:
-    from endmark.control.dead_letters import Coordinates
+    from endmark.control.dead_letters.search import Coordinates
     from endmark.kafka.cluster import ClusterOrAddress
 
 _PATIENCE_SECONDS = 5

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from endmark.control import questions
-from endmark.control.askable_keys import keys_of, read_key
-from endmark.control.database import KEPT_ANSWERS, OpsDatabase
-from endmark.control.questions import ask
-from endmark.control.reasons import is_open, sentences
+from endmark.control.ops_database.answers import KEPT_ANSWERS
+from endmark.control.ops_database.database import OpsDatabase
+from endmark.control.questions import ask as questions
+from endmark.control.questions.ask import ask
+from endmark.control.questions.askable_keys import keys_of, read_key
+from endmark.control.questions.reasons import is_open, sentences
 from endmark.errors import ConfigError, EndmarkError
 from endmark.pipeline import Pipeline
 from endmark.types import ColumnType
@@ -178,13 +179,13 @@ def test_answers_are_kept_for_a_while(ops: OpsDatabase) -> None:
     def answer(offset: int, step: str) -> dict[str, Any]:
         return {"partition": 0, "offset": offset, "step": step}
 
-    ops.record_answers("small", 3, [answer(5, "a"), answer(6, "b")])
-    ops.record_answers("small", 3, [answer(5, "c"), answer(5, "d")])
-    assert ops.answer("small", 0, 5) == {"batch_id": 3, "answers": [answer(5, "c"), answer(5, "d")]}
-    assert ops.answer("other", 0, 5) is None
-    ops.record_answers("small", 9, [answer(6 + KEPT_ANSWERS, "e")])
-    assert ops.answer("small", 0, 5) is None
-    assert ops.answer("small", 0, 6) is not None
+    ops.answers.record("small", 3, [answer(5, "a"), answer(6, "b")])
+    ops.answers.record("small", 3, [answer(5, "c"), answer(5, "d")])
+    assert ops.answers.find("small", 0, 5) == {"batch_id": 3, "answers": [answer(5, "c"), answer(5, "d")]}
+    assert ops.answers.find("other", 0, 5) is None
+    ops.answers.record("small", 9, [answer(6 + KEPT_ANSWERS, "e")])
+    assert ops.answers.find("small", 0, 5) is None
+    assert ops.answers.find("small", 0, 6) is not None
 
 
 def test_a_job_that_does_not_run_is_not_asked(ops: OpsDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,15 +204,15 @@ def test_a_job_that_does_not_run_is_not_asked(ops: OpsDatabase, monkeypatch: pyt
 
     with pytest.raises(EndmarkError, match="no job of small runs"):
         asking()
-    ops.start_run("run", "small", "app", "/checkpoint")
-    ops.set_run_state("run", "stopped")
+    ops.runs.start("run", "small", "app", "/checkpoint")
+    ops.runs.set_state("run", "stopped")
     with pytest.raises(EndmarkError, match="no job of small runs"):
         asking()
     assert sent == []
-    ops.start_run("again", "small", "app", "/checkpoint")
+    ops.runs.start("again", "small", "app", "/checkpoint")
     with pytest.raises(EndmarkError, match="has not answered in 0 s"):
         asking()
-    ops.record_answers("small", 2, [{"partition": 0, "offset": 7}])
+    ops.answers.record("small", 2, [{"partition": 0, "offset": 7}])
     assert asking() == {"batch_id": 2, "answers": [{"partition": 0, "offset": 7}]}
     assert sent == 2 * [question.written()]
 

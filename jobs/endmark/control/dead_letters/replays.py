@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Self
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from endmark.control.sent_records import SentRecord, SentRecords
-from endmark.control.tables import replays
+from endmark.control.dead_letters.sent_records import SentRecord, SentRecords
+from endmark.control.ops_database.tables import replays
 from endmark.errors import EndmarkError
 from endmark.kafka.sending import Sender
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from endmark.control.database import OpsDatabase
-    from endmark.control.dead_letters import Coordinates, DeadLetter
+    from endmark.control.dead_letters.search import Coordinates, DeadLetter
+    from endmark.control.ops_database.database import OpsDatabase
     from endmark.kafka.cluster import ClusterOrAddress
 
 _CUT_OFF_SECONDS = 60.0  # a replay unfinished after this time was cut off: the broker is given far less

@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 
-from endmark.control.autotune import WHO
-from endmark.control.unread_turns import UnreadTurns
+from endmark.control.tuning.autotune import WHO
+from endmark.control.tuning.unread_turns import UnreadTurns
 from endmark.embedded.broker import Broker
 from endmark.kafka.sending import send
 from endmark.wire.control import PULSE, Turn

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from endmark.control.database import OpsDatabase
-from endmark.control.knobs import about_knob, filed, knobs_of, stale, steps_of, turned
+from endmark.control.ops_database.database import OpsDatabase
+from endmark.control.tuning.knobs import about_knob, filed, knobs_of, stale, steps_of, turned
 from endmark.driver.pace import Pace
 from endmark.driver.topics import make_topic
 from endmark.embedded.broker import Broker
@@ -255,20 +255,20 @@ def test_turns_are_kept_with_what_was_before(ops: OpsDatabase) -> None:
     turns once."""
     filed = {"steps.known.lookup.strategy": "auto"}
     for _ in range(2):
-        ops.record_turns("auction", 3, [turn_row(6, "mesh"), turn_row(5, "scan")], filed)
-    ops.record_turns("auction", 4, [turn_row(7, "sacn", "there is none")], filed)
-    ops.record_turns("auction", 9, [turn_row(8, "auto")], filed)
-    ops.record_turns("other", 9, [turn_row(8, "auto")], {})
+        ops.turns.record("auction", 3, [turn_row(6, "mesh"), turn_row(5, "scan")], filed)
+    ops.turns.record("auction", 4, [turn_row(7, "sacn", "there is none")], filed)
+    ops.turns.record("auction", 9, [turn_row(8, "auto")], filed)
+    ops.turns.record("other", 9, [turn_row(8, "auto")], {})
 
     assert [
-        (turn["batch_id"], turn["before"], turn["value"], turn["refused"]) for turn in ops.turns("auction")
+        (turn["batch_id"], turn["before"], turn["value"], turn["refused"]) for turn in ops.turns.of("auction")
     ] == [
         (3, "auto", "scan", None),
         (3, "scan", "mesh", None),
         (4, "mesh", "sacn", "there is none"),
         (9, "mesh", "auto", None),
     ]
-    assert ops.turns("other")[0]["before"] is None
+    assert ops.turns.of("other")[0]["before"] is None
 
 
 def test_stored_values_that_no_longer_hold_are_ignored(tmp_path: Path, ops: OpsDatabase) -> None:
@@ -288,18 +288,18 @@ def test_stored_values_that_no_longer_hold_are_ignored(tmp_path: Path, ops: OpsD
     steps = steps_of(make_pipeline())
     every = {**turn_row(1, 1e-05), "name": "batch.every"}
     gone = {**turn_row(2, 7), "name": "steps.known.lookup.cache.memory"}  # which the file may bring back
-    ops.record_turns("auction", 3, [turn_row(0, "mesh"), every, gone], {})
-    [refused] = ops.refuse_turns("auction", partial(stale, steps))
+    ops.turns.record("auction", 3, [turn_row(0, "mesh"), every, gone], {})
+    [refused] = ops.turns.refuse("auction", partial(stale, steps))
     assert refused["refused"] == "batch.every: 1e-05 is no whole number of milliseconds, as durations are"
-    assert [turn["refused"] for turn in ops.turns("auction")] == [None, refused["refused"], None]
-    assert Pace(make_pipeline(), ops.turns("auction"), fixed=False).trigger == {
+    assert [turn["refused"] for turn in ops.turns.of("auction")] == [None, refused["refused"], None]
+    assert Pace(make_pipeline(), ops.turns.of("auction"), fixed=False).trigger == {
         "processingTime": "1000 milliseconds"
     }
 
 
 def test_knobs_from_the_command_line(ops: OpsDatabase, broker: Broker) -> None:
     """`set` sends a control record, or says what is wrong with the value; `list` shows what holds and why."""
-    ops.record_turns("auction", 3, [turn_row(0, "mesh"), turn_row(1, "sacn", "there is none")], {})
+    ops.turns.record("auction", 3, [turn_row(0, "mesh"), turn_row(1, "sacn", "there is none")], {})
     make_topic(broker.bootstrap, "auction-control")
     url = {"ENDMARK_RELATION_URL": "sqlite:///r.db"}
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from endmark.control.autotune import WHO, Autotune, Spent, Tuned, read_turns
-from endmark.control.knobs import filed, steps_of
+from endmark.control.tuning.autotune import WHO, Autotune, Spent, Tuned, read_turns
+from endmark.control.tuning.knobs import filed, steps_of
 from endmark.metrics import sample, total
 from endmark.operators.lookup.strategies import STRATEGIES
 from endmark.wire.control import Turn
@@ -15,8 +15,8 @@ from endmark.wire.control import Turn
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from endmark.control.autotune import Move
-    from endmark.control.database import OpsDatabase
+    from endmark.control.ops_database.database import OpsDatabase
+    from endmark.control.tuning.autotune import Move
     from endmark.metrics import Samples
     from endmark.pipeline import Pipeline
 
@@ -36,8 +36,8 @@ class Tuning:
 
     def __init__(self, pipeline: Pipeline, ops: OpsDatabase) -> None:
         tuned = tuned_of(pipeline)
-        past = ops.batches_after(pipeline.name, -1, _PAST) if tuned else []
-        turns = ops.turns(pipeline.name) if tuned else []
+        past = ops.batches.after(pipeline.name, -1, _PAST) if tuned else []
+        turns = ops.turns.of(pipeline.name) if tuned else []
         first = past[0].batch_id if past else 0
         values = filed(steps_of(pipeline))
         values |= {

@@ -18,13 +18,13 @@ import pytest
 from deltalake import DeltaTable, Schema
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from endmark.control.database import OpsDatabase
-from endmark.control.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
+from endmark.control.dead_letters.replayed_letters import Chosen, choose, replay_all
+from endmark.control.dead_letters.replays import GoneError, ReplayedError, replay, replayed
+from endmark.control.dead_letters.search import Coordinates, DeadLetter, Search, dead_letter, dead_letters
+from endmark.control.dead_letters.sent_records import SentRecords
 from endmark.control.description import describe
-from endmark.control.replayed_letters import Chosen, choose, replay_all
-from endmark.control.replays import GoneError, ReplayedError, replay, replayed
-from endmark.control.sent_records import SentRecords
-from endmark.control.tables import META, replays
+from endmark.control.ops_database.database import OpsDatabase
+from endmark.control.ops_database.tables import META, replays
 from endmark.embedded.broker import Broker
 from endmark.embedded.mariadb import MariaDb
 from endmark.engine.channels import DEAD_LETTER_SCHEMA
@@ -148,7 +148,7 @@ def test_a_letter_is_replayed_once_to_its_partition(ops: OpsDatabase, broker: Br
     write_letters(tmp_path / "dead_letters", [("replayed", 1, 0, "not_json", "it ends", b'{"a": 1')])
     described = describe(make_pipeline())
     described.topics["bids"] = "replayed"
-    ops.describe("small", described.model_dump())
+    ops.pipelines.describe("small", described.model_dump())
     app = create_app(str(ops.engine.url), reach=Reach(WRITE_ONLY, broker.bootstrap, str(tmp_path)))
     api = OpsClient(app, headers=bearer(WRITER))
     mended = {"at": "replayed/1/0", "text": '{"a": 1}', "by": "Zoë"}
@@ -174,7 +174,7 @@ def test_a_letter_is_replayed_once_to_its_partition(ops: OpsDatabase, broker: Br
 def test_letters_over_http(ops: OpsDatabase, table: Path) -> None:
     """Long values are cut in lists alone, and what is no text comes as base64."""
     write_letters(table, [("bids", 0, 99, "not_json", "long", b"x" * 5000)])
-    ops.describe("small", describe(make_pipeline()).model_dump())
+    ops.pipelines.describe("small", describe(make_pipeline()).model_dump())
     api = OpsClient(create_app(str(ops.engine.url), reach=Reach(warehouse=str(table.parent))))
     first = api.get(f"{API}/dead-letters", params={"limit": 3, "topic": "bids"}).json()
     rest = api.get(f"{API}/dead-letters", params={"topic": "bids", "after": first["after"]}).json()
@@ -196,8 +196,8 @@ def test_letters_of_another_checkpoint_are_not_shown(ops: OpsDatabase, tmp_path:
     DeltaTable.create(str(table), schema, configuration=owned, raise_if_key_not_exists=False)
     write_letters(table, LETTERS)
     for pipeline in ("small", "other"):
-        ops.describe(pipeline, describe(make_pipeline()).model_dump())
-        ops.start_run(f"run-{pipeline}", pipeline, f"app-{pipeline}", f"/{pipeline}")
+        ops.pipelines.describe(pipeline, describe(make_pipeline()).model_dump())
+        ops.runs.start(f"run-{pipeline}", pipeline, f"app-{pipeline}", f"/{pipeline}")
     reach = Reach(WRITE_ONLY, NOBODY, str(tmp_path))
     api = OpsClient(create_app(str(ops.engine.url), reach=reach), headers=bearer(WRITER))
     asked = [
@@ -232,7 +232,7 @@ def test_a_replay_that_cannot_be_is_refused_with_why(
     described = describe(make_pipeline())
     described.topics |= {"bids": "bids", "items": "items"}
     described.binary_topics.append("items")
-    ops.describe("small", described.model_dump())
+    ops.pipelines.describe("small", described.model_dump())
     reach = Reach(WRITE_ONLY, NOBODY, str(table.parent))
     api = OpsClient(create_app(str(ops.engine.url), reach=reach), headers=bearer(WRITER))
     answer = api.post(f"{API}/dead-letters/replay", json=body)

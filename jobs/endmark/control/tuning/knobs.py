@@ -141,7 +141,7 @@ def unreadable(unpaged: Mapping[str, str], name: str, value: Any) -> str | None:
 
 def why_not(steps: Mapping[str, Mapping[str, Any]], name: str) -> str | None:
     """Return how a field that is no knob can be changed; `None` if there is no such field."""
-    from endmark.control.changes import rule_of
+    from endmark.control.tuning.changes import rule_of
     from endmark.pipeline.change_rules import Change
 
     path = _path(steps, name)
@@ -190,7 +190,7 @@ class _KnobField:
 def _knob_fields(steps: Mapping[str, Mapping[str, Any]]) -> dict[str, _KnobField]:
     """Return the fields of all knobs by name. A lookup without a cache has no knobs for a cache."""
     # Tasks import this module, and a knob is rarely turned.
-    from endmark.control.changes import FIELDS, KNOBS
+    from endmark.control.tuning.changes import FIELDS, KNOBS
 
     found = {}
     for step, settings in steps.items():

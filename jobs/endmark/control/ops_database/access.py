@@ -32,6 +32,11 @@ def make_private(file: str | None) -> None:
             os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
+def file_of(engine: sa.Engine) -> str | None:
+    """Return the file of an SQLite database; `None` for a server."""
+    return engine.url.database if engine.dialect.name == "sqlite" else None
+
+
 def identity(file: str) -> tuple[int, int] | None:
     """Return what tells a file from another one at its path; `None` if there is none."""
     try:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import sqlalchemy as sa
 from pydantic import BaseModel, Field
 
-from endmark.control.tables import forecasts
+from endmark.control.ops_database.tables import forecasts
 from endmark.operators.stream_join.presets import Preset
 
 if TYPE_CHECKING:
-    from endmark.control.database import OpsDatabase
+    from endmark.control.ops_database.database import OpsDatabase
 
 WAITING = "names of the rates for which rows wait in memory for later batches"
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from endmark.control.database import OpsDatabase
+    from endmark.control.ops_database.database import OpsDatabase
 
 SIGN_SECONDS = 5.0
 _LEAVING_SECONDS = 5.0
@@ -61,7 +61,7 @@ class SignsOfLife:
             try:
                 if (ask := self._ask) is not None:
                     ask()
-                self._ops.sign_of_life(self._run_id)
+                self._ops.runs.sign_of_life(self._run_id)
                 if self._ops.is_replaced() and not self._has_warned:
                     self._has_warned = True
                     self._say(

@@ -10,15 +10,15 @@ import heapq
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from endmark.control.dead_letters import Coordinates, DeadLetter
-from endmark.control.replays import ReplayedError, Replayer, replayed_coordinates
+from endmark.control.dead_letters.replays import ReplayedError, Replayer, replayed_coordinates
+from endmark.control.dead_letters.search import Coordinates, DeadLetter
 from endmark.expressions.condition import Condition
 from endmark.storage import delta_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from endmark.control.database import OpsDatabase
+    from endmark.control.ops_database.database import OpsDatabase
     from endmark.kafka.cluster import ClusterOrAddress
     from endmark.storage import Location
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from endmark.control.autotune import WHO
+from endmark.control.tuning.autotune import WHO
 from endmark.kafka.cluster import cluster_of
 from endmark.wire.control import ControlError, Turn, read_control
 

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from endmark.control.autotune import WHO
-from endmark.control.database import OpsDatabase
-from endmark.control.knobs import filed, steps_of
-from endmark.control.tuning import Tuning, tuned_of
+from endmark.control.ops_database.database import OpsDatabase
+from endmark.control.tuning.autotune import WHO
+from endmark.control.tuning.job_autotune import Tuning, tuned_of
+from endmark.control.tuning.knobs import filed, steps_of
 from endmark.metrics import add, sample
 from endmark.relation.contract import KeyRange
 from endmark.relation.sql import SqlRelation
@@ -103,8 +103,8 @@ class Job:
         samples = add(report["samples"] for report in self.tasks.reports)
         samples[sample("lookup_read_seconds_total", relation="sellers")] = self._relation.take_seconds()
         turns = [turn for report in self.tasks.reports for turn in report.get("turns", [])]
-        self.ops.record_batch("small", self._batches, "run", samples, {})
-        self.ops.record_turns("small", self._batches, turns, filed(steps_of(self.pipeline)))
+        self.ops.batches.record("small", self._batches, "run", samples, {})
+        self.ops.turns.record("small", self._batches, turns, filed(steps_of(self.pipeline)))
         if (record := self.tuning.batch_done(self._batches, samples, turns)) is not None:
             self._coming.append((CONTROL, 0, self._sent, record, 0))
             self._sent += 1
@@ -115,7 +115,7 @@ def test_pages_too_small_for_the_load_become_larger(ops: OpsDatabase, tmp_path: 
     """A quarter of the keys lies on half of the pages, apart; each turn is kept, with its reason."""
     job = Job(ops, tmp_path, 2_000, strategy="scan", page_rows=2)
     job.run(30, rows=500)
-    turns = ops.turns("small")
+    turns = ops.turns.of("small")
 
     assert {turn["by"] for turn in turns} == {WHO}
     assert [(turn["before"], turn["value"]) for turn in turns[:2]] == [(2, 4), (4, 8)]
@@ -126,7 +126,7 @@ def test_a_move_that_makes_reads_dearer_is_undone(ops: OpsDatabase, tmp_path: Pa
     """Few rows, each on a page of its own: twice the page is nearly twice the price."""
     job = Job(ops, tmp_path, 20_000, strategy="scan", page_rows=2000)
     job.run(20, rows=2)
-    first, undone, *_ = ops.turns("small")
+    first, undone, *_ = ops.turns.of("small")
 
     assert [(turn["before"], turn["value"]) for turn in (first, undone)] == [(2000, 4000), (4000, 2000)]
     assert "more, but it has to save 10%" in undone["why"]
@@ -134,13 +134,13 @@ def test_a_move_that_makes_reads_dearer_is_undone(ops: OpsDatabase, tmp_path: Pa
 
 def test_a_job_that_starts_again_goes_on_with_a_trial(ops: OpsDatabase, tmp_path: Path) -> None:
     job = Job(ops, tmp_path, 20_000, strategy="scan", page_rows=2000)
-    while not ops.turns("small"):
+    while not ops.turns.of("small"):
         job.run(1, rows=2)
     job.tuning = Tuning(job.pipeline, ops)
-    job.tuning.batch_done(ops.latest_batch("small").batch_id, {}, ops.turns("small"))  # type: ignore[union-attr]
+    job.tuning.batch_done(ops.batches.latest("small").batch_id, {}, ops.turns.of("small"))  # type: ignore[union-attr]
     job.run(9, rows=2)
 
-    assert [turn["value"] for turn in ops.turns("small")][:2] == [4000, 2000]
+    assert [turn["value"] for turn in ops.turns.of("small")][:2] == [4000, 2000]
 
 
 def test_pages_are_not_tuned_if_none_can_be_read(ops: OpsDatabase, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_pages_are_not_tuned_if_none_can_be_read(ops: OpsDatabase, tmp_path: Pat
     job = Job(ops, tmp_path, 200, table="all_sellers")
     job.run(12, rows=50)
 
-    assert ops.turns("small") == []
+    assert ops.turns.of("small") == []
     assert tuned_of(make_pipeline(looking={"autotune": True, "strategy": "batched"})) == []
 
 

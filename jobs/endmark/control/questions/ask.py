@@ -13,7 +13,7 @@ from endmark.errors import EndmarkError
 from endmark.kafka.sending import send
 
 if TYPE_CHECKING:
-    from endmark.control.database import OpsDatabase
+    from endmark.control.ops_database.database import OpsDatabase
     from endmark.kafka.cluster import ClusterOrAddress
     from endmark.wire.control import Question
 
@@ -45,13 +45,13 @@ def ask(
         EndmarkError: no job runs, or it has not answered in time.
         UnreachableError: the broker does not answer.
     """
-    if not ops.is_running(pipeline):
+    if not ops.runs.is_running(pipeline):
         raise EndmarkError(
             f"no job of {pipeline} runs, and its state is known to the job alone; start it, and ask again"
         )
     offset = send(bootstrap, topic, question.written())
     until = time.monotonic() + patience
-    while (found := ops.answer(pipeline, 0, offset)) is None:
+    while (found := ops.answers.find(pipeline, 0, offset)) is None:
         if time.monotonic() > until:
             raise EndmarkError(
                 f"the job of {pipeline} has not answered in {patience:.0f} s; it answers when its next batch "

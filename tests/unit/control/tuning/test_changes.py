@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import pytest
 
-from endmark.control.changes import FIELDS, KNOBS, LINES, PINNED, rule_of
+from endmark.control.tuning.changes import FIELDS, KNOBS, LINES, PINNED, rule_of
 from endmark.driver.settings import settings
 from endmark.engine.bucket.knob_turns import Knobs
 from endmark.engine.bucket.plan import BucketPlan
@@ -23,7 +23,7 @@ from support.bucket_tasks import BucketTasks
 from support.knob_turns import SELLERS
 from support.verify_world import make_pipeline
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PIPELINE = make_pipeline(
     looking={"cache": {}, "miss": {"park": {"delay": "1s", "attempts": 2}}, "time_per_batch": "1s"},
     idle=(None, 5),

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from endmark.control import autotune
-from endmark.control.autotune import WHO, Autotune, Move, ReadTurn, Spent, Tuned
+from endmark.control.tuning import autotune
+from endmark.control.tuning.autotune import WHO, Autotune, Move, ReadTurn, Spent, Tuned
 from endmark.metrics import Samples
 
 PAGES, CACHE = "steps.known.lookup.page_rows", "steps.known.lookup.cache.memory"

@@ -1,0 +1,1 @@
+"""Dead letters: finding them in their table, and sending them once more."""

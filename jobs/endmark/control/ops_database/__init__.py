@@ -1,0 +1,1 @@
+"""The ops database: one module for each table that job and sidecar share."""

@@ -1,0 +1,1 @@
+"""Questions of what keeps a key open, and their answers."""

@@ -1,0 +1,1 @@
+"""Knobs that change while a job runs, by hand or by autotune."""
