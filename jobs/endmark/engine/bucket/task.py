@@ -8,40 +8,35 @@ from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from endmark.engine import channels, frame_rejects
 from endmark.engine.bucket.answers import answers
+from endmark.engine.bucket.beside_results import announced_keys, missed, violations
+from endmark.engine.bucket.final_groups import close_final
 from endmark.engine.bucket.knob_turns import Knobs
 from endmark.engine.bucket.latest_rows import LatestRows
-from endmark.engine.bucket.lookups import Lookups, missed_letters
+from endmark.engine.bucket.lookups import Lookups
+from endmark.engine.bucket.output_counts import count_output
 from endmark.engine.bucket.plan import require_same
 from endmark.engine.bucket.result_steps import ResultSteps
 from endmark.engine.bucket.state_samples import progress_samples, state_samples
+from endmark.engine.bucket.unpacking import unpacked
 from endmark.engine.groups.bucket_groups import BucketGroups
 from endmark.engine.snapshot_parts import GROUPS, decode_parts, encode_parts, with_prefix
-from endmark.engine.violation_rows import violation_rows
 from endmark.metrics import Samples, sample
 from endmark.operators.nary_join.join import NaryJoin
-from endmark.operators.stream_batch import RunNews, StreamBatch
+from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.join import StreamJoin
 from endmark.operators.stream_join.pattern_reports import Report, bound_changes
 from endmark.pipeline.tables import deleted_role
-from endmark.punctuation.columns import matches
-from endmark.punctuation.json_text import named
 from endmark.state import codec
-from endmark.state.segment import merge_sorted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from endmark.engine.bucket.plan import BucketPlan
-    from endmark.engine.groups.plan import GroupPlan
-    from endmark.engine.streams import StreamPlan
-    from endmark.operators.group_by.group_by import ClosingAggregate
     from endmark.operators.stream_join.segment_join import SegmentJoin
-    from endmark.punctuation.pattern import Pattern
     from endmark.state.keys import Share
     from endmark.state.store import SegmentStore
 
@@ -175,7 +170,7 @@ class BucketTask:
     def _batches(self, arrived: Mapping[str, list[bytes]]) -> dict[str, StreamBatch]:
         """Unpack the batch of each stream, given the blobs of the bucket by channel."""
         came = {
-            stream.name: _unpacked(stream, arrived, looked_up=stream.name in self._lookups.streams)
+            stream.name: unpacked(stream, arrived, looked_up=stream.name in self._lookups.streams)
             for stream in self._plan.streams
         }
         if (derived := self._plan.derived) is not None:
@@ -214,16 +209,17 @@ class BucketTask:
                 yield channels.RESULTS, result
             for groups, inputs in zip(self._groups, measured, strict=True):
                 inputs.append(groups.inputs(result))
-        yield from self._violations()
-        yield from self._announced_keys()
-        yield from self._missed(samples)
+        yield from violations(self._plan, self._join.output)
+        yield from announced_keys(self._plan, self._join)
+        yield from missed(self._plan, self._join.output, samples)
         yield from self._step_rows(batches, samples)
-        self._count_output(samples)
+        count_output(self._plan, self._join.output, samples)
         times = self._join.times()
         past = {} if times == self._times else {name: bound.pattern for name, bound in times.items()}
         self._times = times
         for groups, inputs in zip(self._groups, measured, strict=True):
-            yield from groups.fold(inputs, partial(self._closed_groups, groups.plan, past), samples)
+            close = partial(close_final, plan=groups.plan, past=past, join=self._join)
+            yield from groups.fold(inputs, close, samples)
 
     def _results(self, batches: Sequence[StreamBatch], *, catch_up: bool) -> Iterator[pa.RecordBatch]:
         """Yield the results of the join, and with `catch_up` also those that spilled rows are owed."""
@@ -241,18 +237,6 @@ class BucketTask:
                 left = self._behind.through(result)
             if left.num_rows:
                 yield left
-
-    def _missed(self, samples: Counter[str]) -> Iterator[tuple[str, bytes]]:
-        """Yield the dead letters of rows that lookups or the row steps behind them have given up."""
-        for stream in self._plan.streams:
-            rows = self._join.output.bystanders.get(stream.name)
-            if rows is None:
-                continue
-            lookups, steps = self._plan.lookups_of(stream.name), self._plan.looked_up.get(stream.name, ())
-            for read, reason, letters in missed_letters(stream, lookups, steps, rows):
-                name = sample("dead_letters_total", stream=read.name, reason=reason)
-                samples[name] += letters.num_rows
-                yield channels.DEAD_LETTERS, codec.encode(letters)
 
     def _step_rows(
         self, batches: Sequence[StreamBatch], samples: Counter[str]
@@ -289,95 +273,11 @@ class BucketTask:
             if deleted.num_rows:
                 yield deleted_role(latest.step.name), codec.encode(deleted)
 
-    def _violations(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the violations of the join's last batch, as rows of their table or as texts of a frame."""
-        for violation in self._join.output.violations:
-            stream, derived = self._plan.stream(violation.side), self._plan.derived
-            if derived is not None and stream.name == derived.stream.name:
-                raise AssertionError(f"rows of {stream.name} are {violation.reason}, though no row can be")
-            if self._plan.in_band:
-                yield channels.REFUSED, codec.encode(frame_rejects.violations(stream, violation))
-            elif stream.side.partition is not None:  # rows of a frame have no coordinates
-                rows = violation_rows(stream, violation.reason, violation.rows, violation.promises)
-                yield channels.VIOLATIONS, codec.encode(rows)
-
-    def _announced_keys(self) -> Iterator[tuple[str, bytes | pa.RecordBatch]]:
-        """Yield rows of the punctuations table for the keys that the join's last batch announces.
-
-        The next stage gets the keys themselves, as a record batch.
-
-        Each key is announced once for the key columns of each side that results show. A result of an outer
-        join may have one side alone, so one punctuation on the columns of both would not cover it.
-        """
-        join = self._join
-        for by, keys in join.output.announced_by.items():
-            values = [keys.column(name) for name in join.key.columns]
-            if self._plan.goes_on:
-                yield channels.CLOSED_KEYS, keys.select(list(join.key.columns))
-                continue
-            for side in join.shown:
-                texts = named(dict(zip(side.spec.key.columns, values, strict=True)))
-                reasons = pa.repeat(pa.scalar(by), len(texts))
-                rows = pa.record_batch([texts, reasons], schema=channels.PUNCTUATION_SCHEMA)
-                yield channels.ANNOUNCED, codec.encode(rows)
-
-    def _closed_groups(
-        self, plan: GroupPlan, past: Mapping[str, Pattern], groups: ClosingAggregate
-    ) -> pa.RecordBatch:
-        """Remove and return the groups that are final.
-
-        Args:
-            plan: the plan of the aggregate.
-            past: the values of derived times that no later result has, by column of results.
-            groups: the groups.
-        """
-        closed = self._closed_by_key(groups)
-        patterns = {key.name: past[source] for key in plan.keys for source in key.sources if source in past}
-        if not patterns or not plan.by_time:
-            return closed
-        over = groups.close_rows(
-            lambda rows: np.logical_or.reduce(
-                [matches(pattern, rows.column(name)) for name, pattern in patterns.items()]
-            )
-        )
-        return codec.concat([closed, over])
-
-    def _closed_by_key(self, groups: ClosingAggregate) -> pa.RecordBatch:
-        """Remove and return the groups whose key the join's last batch announces."""
-        announced = self._join.output.announced
-        if self._join.output.widened:
-            return groups.close_where(self._join.final)
-        if announced is None:
-            return pa.RecordBatch.from_pylist([], groups.schema)
-        return groups.close(self._join.key.keys(announced))
-
     def _progress(self) -> Samples:
         samples = Samples()
         for side in self._join.sides:
             samples |= progress_samples(side)
         return samples
-
-    def _count_output(self, samples: Counter[str]) -> None:
-        """Add the metrics of the join's last batch to `samples`."""
-        output = self._join.output
-        for (name, label), count in output.counts.items():
-            if name == "propagated_punctuations_total":
-                samples[sample(name, by=label)] += count
-            else:
-                samples[sample(name, **({"stream": label} if label else {}))] += count
-        for stream, count in output.duplicates.items():
-            deduplication = self._plan.stream(stream).side.deduplication
-            if deduplication is not None:
-                samples[sample("filtered_rows_total", stream=stream, step=deduplication.step)] += count
-        for violation in output.violations:
-            for read, rows in self._plan.stream(violation.side).by_member(violation.rows):
-                key = sample("violations_total", stream=read.name, reason=violation.reason)
-                samples[key] += rows.num_rows
-                if read.side.partition is None:  # rows of a frame have no partition
-                    continue
-                for number, count in Counter(rows.column(read.side.partition).to_pylist()).items():
-                    at = str(read.member.partition(number))
-                    samples[sample("partition_violations_total", stream=read.name, partition=at)] += count
 
 
 def _join(plan: BucketPlan, store: SegmentStore, restored: bytes | None) -> SegmentJoin:
@@ -402,43 +302,4 @@ def _join(plan: BucketPlan, store: SegmentStore, restored: bytes | None) -> Segm
         policy=plan.policy,
         buckets=plan.buckets,
         restored=restored,
-    )
-
-
-def _unpacked(stream: StreamPlan, blobs: Mapping[str, list[bytes]], *, looked_up: bool) -> StreamBatch:
-    """Unpack the batch of one stream from the blobs of a bucket.
-
-    Args:
-        stream: the plan of the stream.
-        blobs: all blobs of the batch, by channel.
-        looked_up: whether rows go through a lookup first. If so, they need not be sorted by the join's key.
-    """
-
-    def of(channel: str) -> list[bytes]:
-        return blobs.get(channels.stream_channel(channel, stream.name), [])
-
-    def table(channel: str) -> pa.RecordBatch | None:
-        found = [codec.decode(blob) for blob in of(channel)]
-        return codec.concat(found) if found else None
-
-    rows = [codec.decode(blob) for blob in of(channels.ROWS)]
-    together = codec.concat if looked_up else partial(merge_sorted, key=stream.side.key)
-    newest: dict[int, int] = {}
-    for blob in of(channels.PROGRESS):
-        for partition, time in json.loads(blob).items():
-            newest[int(partition)] = max(time, newest.get(int(partition), time))
-    heard: dict[int, tuple[int, int]] = {}
-    for blob in of(channels.HEARD):
-        heard |= {int(partition): tuple(times) for partition, times in json.loads(blob).items()}
-    promises = stream.side.codec.read(map(json.loads, of(channels.PROMISES)))
-    return StreamBatch(
-        rows=together(rows) if rows else None,
-        closed_keys=table(channels.CLOSED_KEYS),
-        deleted_keys=table(channels.DELETED_KEYS),
-        promises=promises,
-        key_promises=stream.side.codec.on_key(promises),
-        newest=newest,
-        marks=table(channels.MARKS),
-        heard=heard,
-        runs=RunNews(table(channels.ENDED), table(channels.FIRST), table(channels.LAST)),
     )
